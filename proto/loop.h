@@ -13,6 +13,7 @@ struct loop;
 struct loop_timer;
 struct loop_io;
 struct loop_signal;
+struct loop_end;
 
 typedef void (*loop_f)(void *arg);
 typedef void (*loop_io_f)(int fd, unsigned ready, void *arg);
@@ -22,14 +23,21 @@ enum loop_ready { LOOP_NONE = 0, LOOP_READ = 1, LOOP_WRITE = 2 };
 
 struct loop *loop_create(struct err *err);
 
-/* Everything made on the loop must be destroyed before it.  NULL is fine. */
+/*
+ * Everything made on the loop must be destroyed before it, or by a loop_end.
+ * What is deferred still is done, in one last turn without input.  NULL is fine.
+ */
 void loop_destroy(struct loop *loop);
 
-/* Turn until loop_stop.  Returns 0, or -1 with errno. */
+/*
+ * Turn until loop_stop (which ends this turn, deferred calls included), or
+ * until nothing is left to wait for.  A stop before it makes it return at once.
+ * Returns 0, or -1 with errno.
+ */
 int loop_run(struct loop *loop);
 void loop_stop(struct loop *loop);
 
-/* Monotonic and wall seconds at the start of this turn. */
+/* Monotonic and wall seconds at the start of this turn; outside loop_run: now. */
 double loop_now_s(const struct loop *loop);
 double loop_wall_s(const struct loop *loop);
 
@@ -50,6 +58,7 @@ void loop_timer_destroy(struct loop_timer *timer);
  */
 struct loop_io *loop_io_create(
 	struct loop *loop, int fd, unsigned interest, loop_io_f fn, void *arg);
+int loop_io_set(struct loop_io *io, unsigned interest); /* -1: errno */
 void loop_io_destroy(struct loop_io *io);
 
 struct loop_signal *loop_signal_create(
@@ -64,5 +73,13 @@ void loop_signal_destroy(struct loop_signal *sig);
  */
 int loop_defer(struct loop *loop, loop_f fn, void *arg);
 void loop_undefer(struct loop *loop, loop_f fn, void *arg);
+
+/*
+ * Call `fn` when the loop is destroyed: for what its owner has let go of and
+ * nobody else can bury (a link that is sending its last words).  The call ends
+ * the loop_end itself.  NULL: ENOMEM.
+ */
+struct loop_end *loop_end_create(struct loop *loop, loop_f fn, void *arg);
+void loop_end_destroy(struct loop_end *end);
 
 #endif
