@@ -161,6 +161,8 @@ static const struct field node_notice[] = {
 static const struct field node_release[] = {
 	{ "grace_s", FIELD_REAL, REQ, 0, 86400, "s", "until everything must be gone" },
 	{ "reason", FIELD_STR, OPT, 0, TEXT_MAX, NULL, "for the log" },
+	{ "spool", FIELD_STRS, OPT, 0, 4096, NULL,
+		"jobs whose newest state must be in their spool before the agent goes" },
 	END
 };
 static const struct field node_released[] = {

@@ -1,0 +1,205 @@
+/*
+ * peer.c - connections to mallectld.
+ *
+ * Everybody comes to one socket.  The kernel says who they are (link_sock.c has
+ * asked before it read anything), hello says in which role they speak, and the
+ * handler rows say what that role may send.  A message for which there is no
+ * row is refused by name, so that a mistake is seen by who made it.
+ *
+ * Clients are any users of the machine; agents must come as the user that the
+ * daemon started them as, and name a claim that is open (h_agent.c).
+ */
+#include "daemon/peer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/log.h"
+#include "proto/nodeset.h"
+
+#define QUEUE_MAX (8u << 20) /* a client that does not read is let go */
+
+struct peers {
+	struct ctld *ctld;
+	struct link_listener *listener;
+	struct peer *peers;
+	struct rsh_session *sessions;
+};
+
+static void forget(struct peer *peer)
+{
+	struct peers *peers = peer->ctld->peers;
+
+	for (struct peer **at = &peers->peers; *at; at = &(*at)->next)
+		if (*at == peer) {
+			*at = peer->next;
+			break;
+		}
+	free(peer);
+}
+
+static const struct handler *find_handler(const struct handler *rows, enum msg_type type)
+{
+	for (; rows->type != MSG_UNSET; rows++)
+		if (rows->type == type)
+			return rows;
+	return NULL;
+}
+
+static void on_msg(struct link *link, const struct msg *msg, void *arg)
+{
+	struct peer *peer = arg;
+	const struct handler *row = find_handler(
+		peer->role == PEER_AGENT ? agent_handlers : client_handlers, msg->type);
+
+	if (row && (row->roles & peer->role)) {
+		row->take(peer, msg);
+		return;
+	}
+	log_warning("peer", "%s may not send %s, refused", link_name(link),
+		schema_name(msg->type));
+	link_refuse(link, msg->id, EXIT_NOT_ALLOWED, "%s is not for you to send",
+		schema_name(msg->type));
+}
+
+static void on_gone(struct link *link, const char *why, void *arg)
+{
+	struct peer *peer = arg;
+
+	log_debug("peer", "%s is gone: %s", link_name(link), why);
+	peer->link = NULL;
+	if (peer->role == PEER_AGENT)
+		agent_gone(peer, why);
+	forget(peer);
+}
+
+static const struct link_handlers handlers = { on_msg, on_gone };
+
+static void on_link(struct link *link, const struct msg *hello, void *arg)
+{
+	struct peers *peers = arg;
+	const char *role = msg_str(hello, "role");
+	struct peer *peer;
+
+	if (strcmp(role, "client") && strcmp(role, "agent")) {
+		link_refuse(link, hello->id, EXIT_NOT_ALLOWED,
+			"role %s has no business here", role);
+		link_close(link);
+		return;
+	}
+	peer = calloc(1, sizeof(*peer));
+	if (!peer) {
+		link_close(link);
+		return;
+	}
+	peer->ctld = peers->ctld;
+	peer->link = link;
+	peer->role = !strcmp(role, "agent") ? PEER_AGENT : PEER_CLIENT;
+	peer->next = peers->peers;
+	peers->peers = peer;
+	link_set_name(link, "%s uid=%u pid=%d", role, link_identity(link)->uid,
+		(int)link_identity(link)->pid);
+	link_set_handlers(link, &handlers, peer);
+}
+
+struct peers *peers_create(struct ctld *ctld, struct err *err)
+{
+	struct peers *peers = calloc(1, sizeof(*peers));
+
+	if (!peers) {
+		err_set(err, ENOMEM, "listening: out of memory");
+		return NULL;
+	}
+	peers->ctld = ctld;
+	peers->listener = link_listen(ctld->loop, ctld->config.socket, 0666, &auth_peer,
+		ctld->instance, on_link, peers, err);
+	if (!peers->listener) {
+		free(peers);
+		return NULL;
+	}
+	return peers;
+}
+
+void peers_destroy(struct peers *peers)
+{
+	if (!peers)
+		return;
+	link_listener_destroy(peers->listener);
+	while (peers->peers) {
+		struct peer *peer = peers->peers;
+
+		peers->peers = peer->next;
+		if (peer->link)
+			link_close(peer->link);
+		free(peer);
+	}
+	while (peers->sessions) {
+		struct rsh_session *session = peers->sessions;
+
+		peers->sessions = session->next;
+		free(session);
+	}
+	free(peers);
+}
+
+struct rsh_session **peers_rsh_sessions(struct peers *peers)
+{
+	return &peers->sessions;
+}
+
+json_t *peer_job_state(const struct job *job)
+{
+	const struct world *world = job->current;
+	json_t *body;
+	size_t n = world ? world->n_members : 0;
+	struct nodeset *set = nodeset_create();
+	char *folded = NULL;
+
+	for (size_t i = 0; set && i < n; i++)
+		nodeset_add(set, world->members[i].node->name);
+	if (set)
+		folded = nodeset_fold(set);
+	body = json_pack("{s:s, s:s, s:I, s:s, s:i, s:s}", "job", job->id, "state",
+		job_state_name(job->state), "generation",
+		(json_int_t)(world ? world->generation : job->generation), "nodes",
+		folded ? folded : "", "n_nodes", (int)n, "reason", job->reason);
+	if (job->state == JOB_ENDED)
+		json_object_set_new(body, "exit_code", json_integer(job->exit_code));
+	free(folded);
+	nodeset_destroy(set);
+	return body;
+}
+
+static void send_to_client(struct peer *peer, enum msg_type type, json_t *body_take,
+	const void *raw, size_t size)
+{
+	if (link_queued(peer->link) > QUEUE_MAX) {
+		log_warning("peer", "%s does not read, let go", link_name(peer->link));
+		json_decref(body_take);
+		link_close(peer->link);
+		peer->link = NULL;
+		return;
+	}
+	link_send_raw(peer->link, type, 0, body_take, raw, size);
+}
+
+void peers_tell_state(struct peers *peers, const struct job *job)
+{
+	for (struct peer *peer = peers ? peers->peers : NULL; peer; peer = peer->next)
+		if (peer->attached == job && peer->link)
+			send_to_client(peer, MSG_JOB_STATE, peer_job_state(job), NULL, 0);
+}
+
+void peers_tell_output(
+	struct peers *peers, struct job *job, int stream, const void *data, size_t size)
+{
+	long long offset = job->output_bytes;
+
+	job_output_keep(job, data, size);
+	for (struct peer *peer = peers->peers; peer; peer = peer->next)
+		if (peer->attached == job && peer->link)
+			send_to_client(peer, MSG_JOB_OUTPUT,
+				json_pack("{s:s, s:i, s:I}", "job", job->id, "stream", stream,
+					"offset", (json_int_t)offset),
+				data, size);
+}

@@ -1,0 +1,57 @@
+/* peer.h - who is connected to mallectld, and what they may ask.
+ *
+ * A handler row names a message, the role that may send it, and the function
+ * that takes it: the row is the access rule.
+ */
+#ifndef DAEMON_PEER_H
+#define DAEMON_PEER_H
+
+#include "daemon/ctld.h"
+#include "proto/link.h"
+#include "proto/msg.h"
+
+enum peer_role { PEER_UNSET = 0, PEER_CLIENT = 1, PEER_AGENT = 2 };
+
+struct peer {
+	struct peer *next;
+	struct ctld *ctld;
+	struct link *link;
+	enum peer_role role;
+	struct node *node;      /* of an agent that has said hello */
+	struct job *attached;   /* of a client that watches a job */
+};
+
+struct handler {
+	enum msg_type type;
+	unsigned roles; /* an or of peer_role */
+	void (*take)(struct peer *peer, const struct msg *msg);
+};
+
+/* Rows of h_agent.c and h_client.c; each ends with MSG_UNSET. */
+extern const struct handler agent_handlers[];
+extern const struct handler client_handlers[];
+
+struct peers *peers_create(struct ctld *ctld, struct err *err);
+void peers_destroy(struct peers *peers);
+
+/* To every client that is attached to the job. */
+void peers_tell_state(struct peers *peers, const struct job *job);
+void peers_tell_output(
+	struct peers *peers, struct job *job, int stream, const void *data, size_t size);
+
+/* The body of job.state. */
+json_t *peer_job_state(const struct job *job);
+
+/* The agent's link is gone (h_agent.c). */
+void agent_gone(struct peer *peer, const char *why);
+
+/* Remote starts that wait for their end, by session (h_agent.c). */
+struct rsh_session {
+	struct rsh_session *next;
+	long long id;
+	uint32_t request;       /* id of rsh.request, on the origin's link */
+	struct node *origin, *target;
+};
+struct rsh_session **peers_rsh_sessions(struct peers *peers);
+
+#endif
