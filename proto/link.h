@@ -61,12 +61,13 @@ void link_set_name(struct link *link, const char *fmt, ...)
 const char *link_name(const struct link *link);
 
 /*
- * --- link_sock.c: unix stream sockets -------------------------------------
+ * --- link_sock.c, link_listen.c: unix stream sockets -----------------------
  *
  * Connect to the socket at `path`.  The connection is made at once (unix
  * sockets do not wait); handlers as above.  Sends `hello` with this role
  * first; `welcome` arrives as an ordinary message.  NULL with errno
- * (ECONNREFUSED, ENOENT: nobody there; EACCES; ENAMETOOLONG).
+ * (ECONNREFUSED, ENOENT: nobody there; EAGAIN: too many wait there; EACCES;
+ * ENAMETOOLONG).
  */
 struct link *link_connect(struct loop *loop, const char *path, const char *role,
 	const struct link_handlers *handlers, void *arg, struct err *err);
@@ -75,7 +76,8 @@ struct link *link_connect(struct loop *loop, const char *path, const char *role,
  * Listen at `path` with permission bits `mode`.  A socket file that nobody
  * answers at is replaced; one that somebody answers at is EADDRINUSE.
  * on_link is called for each peer once it is authenticated and its hello has
- * been checked and answered: msg is that hello.  It must set handlers.
+ * been checked and answered: msg is that hello.  It must set handlers.  A peer
+ * that does not say hello within 10 s, or wrongly, is refused and closed.
  */
 typedef void (*link_accept_f)(struct link *link, const struct msg *hello, void *arg);
 struct link_listener *link_listen(struct loop *loop, const char *path, unsigned mode,

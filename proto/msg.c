@@ -125,8 +125,8 @@ static json_t *parse_body(
 	const struct schema *schema, const uint8_t *body, size_t size, struct err *err)
 {
 	json_error_t why;
-	json_t *json = json_loadb(
-		(const char *)body, size, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &why);
+	json_t *json = json_loadb(size ? (const char *)body : "", size,
+		JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &why);
 	enum json_error_code code;
 
 	if (json)
