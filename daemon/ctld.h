@@ -26,6 +26,10 @@ struct ctld {
 	char instance[33];       /* differs at each start */
 	double started_s;        /* monotonic */
 	double adopt_until_s;    /* monotonic: agents of before may still come back */
+	struct loop_signal *sigterm, *sigint;
+	double account_at_s;     /* monotonic: last record of the account */
+	double offered_before_s; /* node-seconds before this start */
+	char cgroup_name[33];    /* instance of the first start on this journal */
 	int stopping;
 	struct {
 		double probe_node_s, node_s, used_node_s, offered_node_s;

@@ -19,6 +19,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "daemon/cycle.h"
 #include "daemon/life.h"
@@ -206,6 +207,7 @@ static void observe(struct ctld *ctld, struct world *world, const struct msg *ms
 	struct job *job = world->job;
 	struct sample sample = {
 		.t_s = msg_real(msg, "t_s"),
+		.arrived_s = loop_now_s(ctld->loop),
 		.nodes = (int)world->n_members,
 		.generation = world->generation,
 		.cursor = msg_int(msg, "cursor"),

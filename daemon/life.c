@@ -18,6 +18,7 @@
  */
 #include "daemon/life.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

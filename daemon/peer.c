@@ -11,6 +11,7 @@
  */
 #include "daemon/peer.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -33,10 +33,13 @@ struct node {
 	int group;           /* nodes that came together share it */
 
 	char claim[CLAIM_ID_SIZE]; /* "" without one */
+	double claim_after_s; /* monotonic: no new claim before */
+	double claimed_at_s;
 	struct link *link;   /* of the agent; NULL while it is away */
 	char *address;       /* where its states can be fetched */
 	double cpus;
 	pid_t agent_pid;
+	unsigned long long agent_ticks; /* its start, /proc/PID/stat field 22 */
 	int told;            /* the agent has said everything it holds */
 
 	struct job *job;     /* owner: never two */

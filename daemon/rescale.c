@@ -396,6 +396,15 @@ void rescale_drop(struct job *job, const char *why)
 		close_transaction(rescale, "dropped", 0);
 }
 
+void rescale_abandon(struct job *job)
+{
+	if (!job->rescale)
+		return;
+	loop_timer_destroy(job->rescale->timer);
+	free(job->rescale);
+	job->rescale = NULL;
+}
+
 /* Waits that no message ends. */
 static void expire(struct rescale *rescale)
 {

@@ -69,6 +69,9 @@ void rescale_forget_world(struct world *world);
 /* The transaction cannot go on (job cancelled by force, ended): close it. */
 void rescale_drop(struct job *job, const char *why);
 
+/* The daemon goes: free the transaction, tell nobody. */
+void rescale_abandon(struct job *job);
+
 /* After a restart of the daemon: take up a transaction that was open. */
 int rescale_adopt(struct ctld *ctld, struct job *job, struct world *from, struct world *to);
 

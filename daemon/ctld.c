@@ -1,0 +1,445 @@
+/*
+ * ctld.c - mallectld's parts, in the order in which they depend on each other.
+ *
+ * One lap: the backend's view (on_view) and the agents' words (h_agent.c) change
+ * the pool; the cycle is poked, makes a problem of what is known, has it
+ * solved, and turns the plan into rescales; these send orders; agents answer,
+ * workers report progress, curves move, and the next problem is better.
+ *
+ *   sched  -> pool -> cycle -> solver (child) -> rescale -> order -> agents
+ *                       ^ jobs, curves  <-  h_agent  <-  peer  <----+
+ *
+ * Nobody calls upstream: whoever has news pokes the cycle.  A tick of a tenth
+ * of a second looks at the deadlines that no message announces.  SIGTERM ends
+ * the daemon and nothing else: agents and workers go on and are found again by
+ * the journal (restore.c).
+ */
+#include "daemon/ctld.h"
+
+#include <errno.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+
+#include "daemon/cycle.h"
+#include "daemon/life.h"
+#include "daemon/order.h"
+#include "daemon/peer.h"
+#include "daemon/rescale.h"
+#include "daemon/restore.h"
+#include "daemon/sched/sched.h"
+#include "proto/log.h"
+
+#define TICK_S 0.1
+#define ADOPT_S 5.0        /* for agents of before to come back */
+#define ACCOUNT_S 10.0     /* between two records of the account */
+#define RELEASE_LAST_S 1.0 /* before a deadline: then with the workers in it */
+
+/* --- the account ------------------------------------------------------------ */
+
+static int world_counts(const struct world *world)
+{
+	return world && world->phase == WORLD_RUNNING;
+}
+
+void ctld_account(struct ctld *ctld)
+{
+	double now = loop_now_s(ctld->loop);
+
+	for (size_t i = 0; i < jobs_count(ctld->jobs); i++) {
+		struct job *job = jobs_at(ctld->jobs, i);
+		double spent = now - job->accounted_at_s;
+
+		if (job->accounted_at_s > 0 && world_counts(job->current)) {
+			double node_s = spent * (double)job->current->n_members;
+			double offered = 0;
+
+			for (size_t k = 0; k < job->current->n_members; k++)
+				if (job->current->members[k].node->eligible)
+					offered += spent;
+			job->node_s += node_s;
+			ctld->totals.node_s += node_s;
+			ctld->totals.used_node_s += offered;
+			if (cycle_is_probing(ctld->cycle, job)) {
+				job->probe_node_s += node_s;
+				ctld->totals.probe_node_s += node_s;
+			}
+		}
+		job->accounted_at_s = now;
+	}
+	ctld->totals.offered_node_s =
+		ctld->offered_before_s + (ctld->sched ? sched_offered_node_s(ctld->sched) : 0);
+}
+
+static void record_account(struct ctld *ctld)
+{
+	ctld->account_at_s = loop_now_s(ctld->loop);
+	ctld_account(ctld);
+	journal_write(ctld->journal, "account",
+		json_pack("{s:f, s:f, s:f, s:f}", "offered_node_s",
+			ctld->totals.offered_node_s, "used_node_s", ctld->totals.used_node_s,
+			"node_s", ctld->totals.node_s, "probe_node_s",
+			ctld->totals.probe_node_s));
+}
+
+/* --- nodes ------------------------------------------------------------------- */
+
+static void claim_node(struct ctld *ctld, struct node *node)
+{
+	char id[CLAIM_ID_SIZE];
+	struct err err = { "" };
+	double now = loop_now_s(ctld->loop);
+
+	if (ctld->stopping || now < ctld->adopt_until_s || now < node->claim_after_s)
+		return;
+	if (sched_claim(ctld->sched, node->name, geteuid(), id, &err) != 0) {
+		log_warning("claim", "node %s: %s", node->name, err.text);
+		node->claim_after_s = now + 5;
+		return;
+	}
+	memcpy(node->claim, id, sizeof(node->claim));
+	node->claimed_at_s = now;
+}
+
+/* Nobody is in it: give it back at once.  Somebody is: shortly before the end. */
+static void release_node(struct ctld *ctld, struct node *node)
+{
+	double left_s = node->due_s - loop_now_s(ctld->loop);
+
+	if (node->worlds == 0 || left_s < RELEASE_LAST_S)
+		order_node_release(node, ctld->jobs, left_s, "the scheduler wants it");
+}
+
+void ctld_node_changed(struct ctld *ctld, struct node *node)
+{
+	enum node_state before = node->state;
+
+	pool_settle(ctld->pool, node);
+	if (node->state == NODE_HOLE)
+		claim_node(ctld, node);
+	if (node->state == NODE_LEAVING) {
+		if (before != NODE_LEAVING) {
+			for (size_t i = 0; i < jobs_count(ctld->jobs); i++)
+				life_job_give_back(ctld, jobs_at(ctld->jobs, i));
+			cycle_poke(ctld->cycle, "node leaves");
+		}
+		release_node(ctld, node);
+	}
+	pool_settle(ctld->pool, node);
+	if (node->state == NODE_IDLE && before != NODE_IDLE)
+		cycle_poke(ctld->cycle, "node is free");
+}
+
+static void record_view(struct ctld *ctld, const struct node *node)
+{
+	journal_write(ctld->journal, "node",
+		json_pack("{s:s, s:b, s:s, s:i}", "node", node->name, "eligible",
+			node->eligible, "reason", node->reason, "group", node->group));
+}
+
+static void on_view(const struct sched_view *view, void *arg)
+{
+	struct ctld *ctld = arg;
+
+	if (view->quality == SCHED_UNKNOWN)
+		return; /* unknown is never idle, and never busy */
+	ctld_account(ctld);
+	for (size_t i = 0; i < view->n_nodes; i++) {
+		const struct sched_node *seen = &view->nodes[i];
+		struct node *node = pool_node(ctld->pool, seen->name);
+		int news;
+
+		if (!node)
+			continue;
+		news = node->eligible != seen->eligible;
+		node->eligible = seen->eligible;
+		node->until_s = seen->until_s;
+		node->group = seen->group;
+		snprintf(node->reason, sizeof(node->reason), "%s", seen->reason);
+		if (node->claim[0] && isfinite(seen->due_s))
+			node->due_s = fmin(node->due_s, seen->due_s);
+		if (news)
+			record_view(ctld, node);
+		ctld_node_changed(ctld, node);
+	}
+}
+
+static void lose_node(struct ctld *ctld, struct node *node, const char *why)
+{
+	struct link *link = node->link;
+
+	node->link = NULL;
+	if (link)
+		link_close(link);
+	for (size_t i = 0; i < jobs_count(ctld->jobs); i++) {
+		struct job *job = jobs_at(ctld->jobs, i);
+		struct world *next;
+
+		job_copy_forget(job, node->name);
+		for (struct world *world = job->worlds; world; world = next) {
+			struct member *member = world_member(world, node);
+
+			next = world->next;
+			if (!member || member->exited)
+				continue;
+			world_member_exited(member);
+			if (world->phase != WORLD_LEFT && !world->killed)
+				life_world_lost(ctld, world, why, 1);
+			else
+				life_world_changed(ctld, world);
+		}
+	}
+}
+
+static void on_claim(const struct sched_claim *claim, enum sched_claim_event event,
+	const char *why, void *arg)
+{
+	struct ctld *ctld = arg;
+	struct node *node = pool_find_claim(ctld->pool, claim->id);
+
+	if (!node)
+		return;
+	if (event == CLAIM_STARTED) {
+		node->agent_pid = claim->pid;
+		node->agent_ticks = claim->start_ticks;
+		journal_write(ctld->journal, "claim",
+			json_pack("{s:s, s:s, s:I, s:I}", "node", node->name, "claim",
+				claim->id, "pid", (json_int_t)claim->pid, "ticks",
+				(json_int_t)claim->start_ticks));
+		return;
+	}
+	log_info("claim", "node %s: claim %s: %s", node->name,
+		event == CLAIM_FAILED ? "failed" : "ended", why ? why : "");
+	journal_write(ctld->journal, "claim_end", json_pack("{s:s}", "claim", claim->id));
+	lose_node(ctld, node, "a node was lost");
+	node_forget_claim(node);
+	node->claim_after_s = loop_now_s(ctld->loop) + (event == CLAIM_FAILED ? 5 : 0.5);
+	ctld_node_changed(ctld, node);
+	cycle_poke(ctld->cycle, "node left");
+}
+
+/* --- time -------------------------------------------------------------------- */
+
+static int all_are_back(struct ctld *ctld)
+{
+	for (size_t i = 0; i < pool_count(ctld->pool); i++)
+		if (pool_at(ctld->pool, i)->claim[0] && !pool_at(ctld->pool, i)->told)
+			return 0;
+	return 1;
+}
+
+static void on_tick(void *arg)
+{
+	struct ctld *ctld = arg;
+	double now = loop_now_s(ctld->loop);
+
+	loop_timer_start(ctld->tick, TICK_S);
+	if (ctld->adopt_until_s > 0) {
+		if (now < ctld->adopt_until_s && !all_are_back(ctld))
+			return;
+		ctld->adopt_until_s = 0;
+		restore_finish(ctld);
+	}
+	for (size_t i = 0; i < jobs_count(ctld->jobs); i++)
+		life_job_tick(ctld, jobs_at(ctld->jobs, i));
+	for (size_t i = 0; i < pool_count(ctld->pool); i++) {
+		struct node *node = pool_at(ctld->pool, i);
+
+		if (node->state == NODE_HOLE || node->state == NODE_LEAVING)
+			ctld_node_changed(ctld, node);
+	}
+	if (now - ctld->account_at_s > ACCOUNT_S)
+		record_account(ctld);
+}
+
+static void on_signal(int signo, void *arg)
+{
+	struct ctld *ctld = arg;
+
+	log_notice("ctld", "signal %d: going, agents and workers stay", signo);
+	ctld->stopping = 1;
+	record_account(ctld);
+	loop_stop(ctld->loop);
+}
+
+/* --- building ---------------------------------------------------------------- */
+
+static void name_instance(char *out)
+{
+	unsigned char bytes[16] = { 0 };
+
+	if (getrandom(bytes, sizeof(bytes), 0) != (ssize_t)sizeof(bytes))
+		log_warning("ctld", "no random bytes: %s", strerror(errno));
+	for (size_t i = 0; i < sizeof(bytes); i++)
+		snprintf(out + 2 * i, 3, "%02x", bytes[i]);
+}
+
+static int create_sched(struct ctld *ctld, const struct restored *restored, struct err *err)
+{
+	const struct config *config = &ctld->config;
+	struct sched_callbacks callbacks = { on_view, on_claim, ctld };
+	struct sched_config sched = {
+		.backend = config->backend,
+		.nodes = config->nodes,
+		.node_cpus = config->node_cpus,
+		.trace_file = config->trace_file,
+		.trace_seed = (unsigned)config->trace_seed,
+		.trace_idle_share = config->trace_idle_share,
+		.trace_hours = config->trace_hours,
+		.trace_speedup = config->trace_speedup,
+		.trace_loop = config->trace_loop,
+		.grace_s = config->grace_s,
+		.origin_wall_s = restored->origin_wall_s,
+		.agent = config->agent,
+		.run_dir = config->run_dir,
+		.socket = config->socket,
+		.instance = ctld->cgroup_name,
+	};
+
+	ctld->sched = sched_create(&sched, ctld->loop, &callbacks, err);
+	if (!ctld->sched)
+		return -1;
+	if (sched_limits(ctld->sched)[0])
+		log_notice("sched", "%s", sched_limits(ctld->sched));
+	return 0;
+}
+
+static void adopt_claims(struct ctld *ctld)
+{
+	for (size_t i = 0; i < pool_count(ctld->pool); i++) {
+		struct node *node = pool_at(ctld->pool, i);
+		struct sched_claim claim = { node->claim, node->name, node->agent_pid,
+			node->agent_ticks };
+		struct err err = { "" };
+
+		if (!node->claim[0])
+			continue;
+		if (sched_adopt(ctld->sched, &claim, &err) != 0) {
+			log_warning("claim", "node %s: %s", node->name, err.text);
+			node_forget_claim(node);
+			continue;
+		}
+		ctld->adopt_until_s = loop_now_s(ctld->loop) + ADOPT_S;
+	}
+}
+
+static int restore(struct ctld *ctld, struct restored *restored, struct err *err)
+{
+	if (restore_read(ctld, restored, err) != 0)
+		return -1;
+	ctld->offered_before_s = restored->offered_node_s;
+	ctld->totals.used_node_s = restored->used_node_s;
+	ctld->totals.node_s = restored->node_s;
+	ctld->totals.probe_node_s = restored->probe_node_s;
+	snprintf(ctld->cgroup_name, sizeof(ctld->cgroup_name), "%s",
+		restored->instance[0] ? restored->instance : ctld->instance);
+	return 0;
+}
+
+static int make_run_dir(const struct config *config, struct err *err)
+{
+	char dir[4096];
+	char *slash;
+
+	snprintf(dir, sizeof(dir), "%s", config->socket);
+	slash = strrchr(dir, '/');
+	if (slash)
+		*slash = '\0';
+	if ((slash && slash != dir && mkdir(dir, 0755) != 0 && errno != EEXIST) ||
+		(mkdir(config->run_dir, 0755) != 0 && errno != EEXIST))
+		return err_set(err, errno, "making directory %s: %s", config->run_dir,
+			strerror(errno));
+	return 0;
+}
+
+static int build(struct ctld *ctld, struct err *err)
+{
+	struct restored restored;
+
+	ctld->loop = loop_create(err);
+	if (!ctld->loop || make_run_dir(&ctld->config, err) != 0)
+		return -1;
+	ctld->started_s = loop_now_s(ctld->loop);
+	ctld->journal = journal_open(ctld->config.state_dir, ctld->loop, err);
+	ctld->pool = pool_create();
+	ctld->jobs = jobs_create();
+	if (!ctld->journal)
+		return -1;
+	if (!ctld->pool || !ctld->jobs)
+		return err_set(err, ENOMEM, "starting: out of memory");
+	ctld->cycle = cycle_create(ctld, err);
+	if (!ctld->cycle || restore(ctld, &restored, err) != 0 ||
+		create_sched(ctld, &restored, err) != 0)
+		return -1;
+	ctld->peers = peers_create(ctld, err);
+	ctld->tick = loop_timer_create(ctld->loop, on_tick, ctld);
+	ctld->sigterm = loop_signal_create(ctld->loop, SIGTERM, on_signal, ctld);
+	ctld->sigint = loop_signal_create(ctld->loop, SIGINT, on_signal, ctld);
+	if (!ctld->peers)
+		return -1;
+	if (!ctld->tick || !ctld->sigterm || !ctld->sigint)
+		return err_set(err, ENOMEM, "starting: out of memory");
+	return journal_commit(ctld->journal, "start",
+		       json_pack("{s:s, s:s, s:f}", "instance", ctld->instance, "name",
+			       ctld->cgroup_name, "origin",
+			       sched_origin_wall_s(ctld->sched))) == 0
+		? 0
+		: err_set(err, EIO, "%s: the journal cannot be written",
+			  ctld->config.state_dir);
+}
+
+struct ctld *ctld_create(struct config *config_take, struct err *err)
+{
+	struct ctld *ctld = calloc(1, sizeof(*ctld));
+
+	if (!ctld) {
+		err_set(err, ENOMEM, "starting: out of memory");
+		return NULL;
+	}
+	ctld->config = *config_take;
+	memset(config_take, 0, sizeof(*config_take));
+	name_instance(ctld->instance);
+	if (build(ctld, err) != 0) {
+		ctld_destroy(ctld);
+		return NULL;
+	}
+	adopt_claims(ctld);
+	return ctld;
+}
+
+void ctld_destroy(struct ctld *ctld)
+{
+	int saved = errno;
+
+	if (!ctld)
+		return;
+	loop_signal_destroy(ctld->sigint);
+	loop_signal_destroy(ctld->sigterm);
+	loop_timer_destroy(ctld->tick);
+	for (size_t i = 0; ctld->jobs && i < jobs_count(ctld->jobs); i++)
+		rescale_abandon(jobs_at(ctld->jobs, i));
+	peers_destroy(ctld->peers);
+	sched_destroy(ctld->sched);
+	cycle_destroy(ctld->cycle);
+	jobs_destroy(ctld->jobs);
+	pool_destroy(ctld->pool);
+	journal_close(ctld->journal);
+	loop_destroy(ctld->loop);
+	config_fini(&ctld->config);
+	free(ctld);
+	errno = saved;
+}
+
+int ctld_run(struct ctld *ctld)
+{
+	log_notice("ctld", "serving socket=%s backend=%s jobs=%zu", ctld->config.socket,
+		ctld->config.backend, jobs_count(ctld->jobs));
+	sched_poll(ctld->sched);
+	loop_timer_start(ctld->tick, TICK_S);
+	return loop_run(ctld->loop);
+}

@@ -1,0 +1,177 @@
+/*
+ * mallectld_main.c - options, then hand over to ctld.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/ctld.h"
+#include "proto/log.h"
+
+static const char usage[] =
+	"usage: mallectld [-c FILE] [-t] [--example]\n"
+	"\n"
+	"Serve malleable training jobs in the idle nodes of a batch scheduler.\n"
+	"\n"
+	"  -c, --config FILE  read FILE (default /etc/malle/malle.conf, or without root\n"
+	"                     $XDG_CONFIG_HOME/malle/malle.conf, if it is there)\n"
+	"  -t, --test         check the configuration and exit\n"
+	"      --example      print a commented configuration and exit\n"
+	"  -h, --help\n"
+	"      --version\n";
+
+struct options {
+	const char *config;
+	int test;
+};
+
+enum { OPT_EXAMPLE = 256, OPT_VERSION };
+
+static const struct option long_options[] = {
+	{ "config", required_argument, NULL, 'c' },
+	{ "test", no_argument, NULL, 't' },
+	{ "example", no_argument, NULL, OPT_EXAMPLE },
+	{ "help", no_argument, NULL, 'h' },
+	{ "version", no_argument, NULL, OPT_VERSION },
+	{ NULL, 0, NULL, 0 },
+};
+
+static int print_and_close(const char *text)
+{
+	if (text)
+		fputs(text, stdout);
+	if (fflush(stdout) != 0 || ferror(stdout)) {
+		fprintf(stderr, "mallectld: writing standard output: %s\n", strerror(errno));
+		return EXIT_WRITE_FAILED;
+	}
+	return EXIT_OK;
+}
+
+/* -1: go on; else exit with this code. */
+static int parse(int argc, char **argv, struct options *options)
+{
+	int c;
+
+	while ((c = getopt_long(argc, argv, "c:th", long_options, NULL)) != -1) {
+		switch (c) {
+		case 'c':
+			options->config = optarg;
+			break;
+		case 't':
+			options->test = 1;
+			break;
+		case OPT_EXAMPLE:
+			config_write_example(stdout);
+			return print_and_close(NULL);
+		case 'h':
+			return print_and_close(usage);
+		case OPT_VERSION:
+			return print_and_close("mallectld " MALLE_VERSION "\n");
+		default:
+			return EXIT_BAD_USAGE;
+		}
+	}
+	if (optind < argc) {
+		fprintf(stderr, "mallectld: unexpected argument %s, see --help\n",
+			argv[optind]);
+		return EXIT_BAD_USAGE;
+	}
+	return -1;
+}
+
+static const char *usual_config(char *buf, size_t size)
+{
+	const char *xdg = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
+
+	if (geteuid() == 0)
+		snprintf(buf, size, "/etc/malle/malle.conf");
+	else if (xdg && xdg[0] == '/')
+		snprintf(buf, size, "%s/malle/malle.conf", xdg);
+	else
+		snprintf(buf, size, "%s/.config/malle/malle.conf", home ? home : "");
+	return access(buf, F_OK) == 0 ? buf : NULL;
+}
+
+static int fail(int code, const struct err *err)
+{
+	fprintf(stderr, "mallectld: %s\n", err->text);
+	return code;
+}
+
+static int exit_code_of(int errnum)
+{
+	switch (errnum) {
+	case EINVAL:
+		return EXIT_BAD_CONFIG;
+	case EWOULDBLOCK:
+	case EADDRINUSE:
+		return EXIT_TRY_AGAIN;
+	case EACCES:
+	case EPERM:
+		return EXIT_NOT_ALLOWED;
+	case ENOENT:
+		return EXIT_NO_INPUT;
+	case ENOSPC:
+	case EIO:
+	case EROFS:
+		return EXIT_WRITE_FAILED;
+	default:
+		return EXIT_INTERNAL;
+	}
+}
+
+static int serve(struct config *config)
+{
+	struct err err = { "" };
+	struct ctld *ctld;
+	int rc;
+
+	if (log_open("mallectld", log_level_parse(config->log_level),
+		    config->log_file[0] ? config->log_file : NULL) != 0) {
+		err_set(&err, errno, "%s: %s", config->log_file, strerror(errno));
+		config_fini(config);
+		return fail(EXIT_WRITE_FAILED, &err);
+	}
+	signal(SIGPIPE, SIG_IGN);
+	ctld = ctld_create(config, &err);
+	if (!ctld) {
+		rc = exit_code_of(errno);
+		config_fini(config);
+		return fail(rc, &err);
+	}
+	rc = ctld_run(ctld);
+	ctld_destroy(ctld);
+	return rc == 0 ? EXIT_OK : EXIT_INTERNAL;
+}
+
+int main(int argc, char **argv)
+{
+	struct options options = { NULL, 0 };
+	struct config config;
+	struct err err = { "" };
+	char path[PATH_MAX];
+	int code = parse(argc, argv, &options);
+
+	if (code >= 0)
+		return code;
+	if (config_init(&config, &err) != 0)
+		return fail(EXIT_INTERNAL, &err);
+	if (!options.config)
+		options.config = usual_config(path, sizeof(path));
+	if (options.config && config_read(&config, options.config, &err) != 0) {
+		code = errno == EINVAL ? EXIT_BAD_CONFIG : EXIT_NO_INPUT;
+		config_fini(&config);
+		return fail(code, &err);
+	}
+	if (options.test) {
+		config_fini(&config);
+		printf("%s: good\n", options.config ? options.config : "defaults");
+		return print_and_close(NULL);
+	}
+	return serve(&config);
+}
