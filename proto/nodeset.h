@@ -30,7 +30,7 @@ struct nodeset *nodeset_copy(const struct nodeset *set);
  */
 struct nodeset *nodeset_parse(const char *expr, struct err *err);
 
-/* The shortest expression, "" for the empty set.  Free it.  NULL: ENOMEM. */
+/* The expression of the set, "" for the empty one.  Free it.  NULL: ENOMEM. */
 char *nodeset_fold(const struct nodeset *set);
 
 /* 1 when the set changed, 0 when the name was (or was not) there, -1. */
