@@ -362,16 +362,13 @@ static int run(struct trainer *t)
 	return worst;
 }
 
-static void usage(FILE *to)
-{
-	fputs("usage: " PROGRAM " [--hidden N] [--epochs E] [--batch B] [--lr RATE]\n"
-	      "                   [--momentum M] [--seed N] [--max-samples N]\n"
-	      "                   [--data DIR] [--ledger FILE]\n"
-	      "Trains a network of N hidden units on Fashion-MNIST under mpirun.\n",
-	      to);
-}
+static const char usage[] =
+	"usage: " PROGRAM " [--hidden N] [--epochs E] [--batch B] [--lr RATE]\n"
+	"                   [--momentum M] [--seed N] [--max-samples N]\n"
+	"                   [--data DIR] [--ledger FILE]\n"
+	"Trains a network of N hidden units on Fashion-MNIST under mpirun.\n";
 
-/* A number from low to high and nothing behind it; exits if it is not. */
+/* A number from low to high with nothing behind it; exits if it is not. */
 static double number(const char *option, const char *text, double low,
 		     double high)
 {
@@ -403,17 +400,30 @@ static const struct option long_options[] = {
 	{ NULL, 0, NULL, 0 },
 };
 
+static double whole(const char *option, const char *text, double low,
+		    double high)
+{
+	double value = number(option, text, low, high);
+
+	if (value != floor(value)) {
+		fprintf(stderr, PROGRAM ": --%s %s: not a whole number\n", option,
+			text);
+		exit(EXIT_USAGE);
+	}
+	return value;
+}
+
 static void option_take(struct options *o, int which, const char *name)
 {
 	switch (which) {
 	case OPT_HIDDEN:
-		o->hidden = (int)number(name, optarg, 1, 16384);
+		o->hidden = (int)whole(name, optarg, 1, 16384);
 		break;
 	case OPT_EPOCHS:
 		o->epochs = number(name, optarg, 0, 1e6);
 		break;
 	case OPT_BATCH:
-		o->batch = (unsigned int)number(name, optarg, 1, 1 << 20);
+		o->batch = (unsigned int)whole(name, optarg, 1, 1 << 20);
 		break;
 	case OPT_LR:
 		o->rate = (float)number(name, optarg, 0, 100);
@@ -422,10 +432,10 @@ static void option_take(struct options *o, int which, const char *name)
 		o->momentum = (float)number(name, optarg, 0, 1);
 		break;
 	case OPT_SEED:
-		o->seed = (uint64_t)number(name, optarg, 0, 9e15);
+		o->seed = (uint64_t)whole(name, optarg, 0, 9e15);
 		break;
 	case OPT_MAX:
-		o->max_samples = (uint64_t)number(name, optarg, 1, 9e15);
+		o->max_samples = (uint64_t)whole(name, optarg, 1, 9e15);
 		break;
 	case OPT_DATA:
 		o->data = optarg;
@@ -434,11 +444,8 @@ static void option_take(struct options *o, int which, const char *name)
 		o->ledger = optarg;
 		break;
 	case OPT_HELP:
-		usage(stdout);
+		fputs(usage, stdout);
 		exit(0);
-	default:
-		usage(stderr);
-		exit(EXIT_USAGE);
 	}
 }
 
@@ -446,8 +453,16 @@ static void options_parse(struct options *o, int argc, char **argv)
 {
 	int which, at = 0;
 
-	while ((which = getopt_long(argc, argv, "", long_options, &at)) != -1)
-		option_take(o, which, which == '?' ? "" : long_options[at].name);
+	opterr = 0;
+	while ((which = getopt_long(argc, argv, ":", long_options, &at)) != -1) {
+		if (which == '?' || which == ':') {
+			complain("option", argv[optind - 1],
+				 which == '?' ? "unknown, see --help"
+					      : "needs a value");
+			exit(EXIT_USAGE);
+		}
+		option_take(o, which, long_options[at].name);
+	}
 	if (optind < argc) {
 		complain("argument", argv[optind], "not expected");
 		exit(EXIT_USAGE);
