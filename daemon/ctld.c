@@ -68,12 +68,15 @@ void ctld_account(struct ctld *ctld)
 			if (cycle_is_probing(ctld->cycle, job)) {
 				job->probe_node_s += node_s;
 				ctld->totals.probe_node_s += node_s;
+				prober_account(job->prober, node_s, node_s);
+			} else {
+				prober_account(job->prober, node_s, 0);
 			}
 		}
 		job->accounted_at_s = now;
 	}
 	ctld->totals.offered_node_s =
-		ctld->offered_before_s + (ctld->sched ? sched_offered_node_s(ctld->sched) : 0);
+		ctld->offered_before_s + (ctld->sched ? sched_offered_s(ctld->sched, NULL) : 0);
 }
 
 static void record_account(struct ctld *ctld)
@@ -87,6 +90,17 @@ static void record_account(struct ctld *ctld)
 			ctld->totals.probe_node_s));
 }
 
+/* 128 random bits: names instances and claims, which nobody is to guess. */
+static void random_name(char *out)
+{
+	unsigned char bytes[16] = { 0 };
+
+	if (getrandom(bytes, sizeof(bytes), 0) != (ssize_t)sizeof(bytes))
+		log_warning("ctld", "no random bytes: %s", strerror(errno));
+	for (size_t i = 0; i < sizeof(bytes); i++)
+		snprintf(out + 2 * i, 3, "%02x", bytes[i]);
+}
+
 /* --- nodes ------------------------------------------------------------------- */
 
 static void claim_node(struct ctld *ctld, struct node *node)
@@ -97,12 +111,18 @@ static void claim_node(struct ctld *ctld, struct node *node)
 
 	if (ctld->stopping || now < ctld->adopt_until_s || now < node->claim_after_s)
 		return;
-	if (sched_claim(ctld->sched, node->name, geteuid(), id, &err) != 0) {
+	random_name(id);
+	if (sched_claim(ctld->sched, node->name, id, geteuid(), &err) != 0) {
+		if (errno == EAGAIN || errno == EBUSY)
+			return; /* the next view tells */
 		log_warning("claim", "node %s: %s", node->name, err.text);
 		node->claim_after_s = now + 5;
 		return;
 	}
-	memcpy(node->claim, id, sizeof(node->claim));
+	memcpy(node->claim, id, strlen(id) + 1);
+	journal_write(ctld->journal, "claim",
+		json_pack("{s:s, s:s, s:I}", "node", node->name, "claim", id, "uid",
+			(json_int_t)geteuid()));
 	node->claimed_at_s = now;
 }
 
@@ -146,6 +166,7 @@ static void on_view(const struct sched_view *view, void *arg)
 {
 	struct ctld *ctld = arg;
 
+	ctld->fresh = view->quality == SCHED_FRESH;
 	if (view->quality == SCHED_UNKNOWN)
 		return; /* unknown is never idle, and never busy */
 	ctld_account(ctld);
@@ -161,8 +182,8 @@ static void on_view(const struct sched_view *view, void *arg)
 		node->until_s = seen->until_s;
 		node->group = seen->group;
 		snprintf(node->reason, sizeof(node->reason), "%s", seen->reason);
-		if (node->claim[0] && isfinite(seen->due_s))
-			node->due_s = fmin(node->due_s, seen->due_s);
+		if (node->claim[0] && isfinite(seen->deadline_s))
+			node->due_s = fmin(node->due_s, seen->deadline_s);
 		if (news)
 			record_view(ctld, node);
 		ctld_node_changed(ctld, node);
@@ -196,31 +217,48 @@ static void lose_node(struct ctld *ctld, struct node *node, const char *why)
 	}
 }
 
-static void on_claim(const struct sched_claim *claim, enum sched_claim_event event,
-	const char *why, void *arg)
+static void claim_over(struct ctld *ctld, struct node *node, const struct sched_claim *claim)
+{
+	log_info("claim", "node %s: claim %s killed=%u %s", node->name,
+		claim->event == SCHED_FAILED ? "failed" : "ended", claim->killed,
+		claim->why ? claim->why : "");
+	journal_write(ctld->journal, "claim_end", json_pack("{s:s}", "claim", claim->id));
+	lose_node(ctld, node, "a node was lost");
+	node_forget_claim(node);
+	node->claim_after_s =
+		loop_now_s(ctld->loop) + (claim->event == SCHED_FAILED ? 5 : 0.2);
+	ctld_node_changed(ctld, node);
+	cycle_poke(ctld->cycle, "node left");
+}
+
+static void on_claim(const struct sched_claim *claim, void *arg)
 {
 	struct ctld *ctld = arg;
 	struct node *node = pool_find_claim(ctld->pool, claim->id);
 
 	if (!node)
 		return;
-	if (event == CLAIM_STARTED) {
+	switch (claim->event) {
+	case SCHED_STARTED:
 		node->agent_pid = claim->pid;
 		node->agent_ticks = claim->start_ticks;
 		journal_write(ctld->journal, "claim",
-			json_pack("{s:s, s:s, s:I, s:I}", "node", node->name, "claim",
-				claim->id, "pid", (json_int_t)claim->pid, "ticks",
+			json_pack("{s:s, s:s, s:I, s:I, s:I}", "node", node->name, "claim",
+				claim->id, "uid", (json_int_t)geteuid(), "pid",
+				(json_int_t)claim->pid, "ticks",
 				(json_int_t)claim->start_ticks));
-		return;
+		break;
+	case SCHED_NOTICE:
+		node->due_s = fmin(node->due_s, claim->deadline_s);
+		ctld_node_changed(ctld, node);
+		break;
+	case SCHED_FAILED:
+	case SCHED_ENDED:
+		claim_over(ctld, node, claim);
+		break;
+	case SCHED_EVENT_NONE:
+		break;
 	}
-	log_info("claim", "node %s: claim %s: %s", node->name,
-		event == CLAIM_FAILED ? "failed" : "ended", why ? why : "");
-	journal_write(ctld->journal, "claim_end", json_pack("{s:s}", "claim", claim->id));
-	lose_node(ctld, node, "a node was lost");
-	node_forget_claim(node);
-	node->claim_after_s = loop_now_s(ctld->loop) + (event == CLAIM_FAILED ? 5 : 0.5);
-	ctld_node_changed(ctld, node);
-	cycle_poke(ctld->cycle, "node left");
 }
 
 /* --- time -------------------------------------------------------------------- */
@@ -269,43 +307,32 @@ static void on_signal(int signo, void *arg)
 
 /* --- building ---------------------------------------------------------------- */
 
-static void name_instance(char *out)
-{
-	unsigned char bytes[16] = { 0 };
-
-	if (getrandom(bytes, sizeof(bytes), 0) != (ssize_t)sizeof(bytes))
-		log_warning("ctld", "no random bytes: %s", strerror(errno));
-	for (size_t i = 0; i < sizeof(bytes); i++)
-		snprintf(out + 2 * i, 3, "%02x", bytes[i]);
-}
-
 static int create_sched(struct ctld *ctld, const struct restored *restored, struct err *err)
 {
 	const struct config *config = &ctld->config;
-	struct sched_callbacks callbacks = { on_view, on_claim, ctld };
+	static const struct sched_handlers handlers = { on_view, on_claim };
 	struct sched_config sched = {
 		.backend = config->backend,
 		.nodes = config->nodes,
 		.node_cpus = config->node_cpus,
-		.trace_file = config->trace_file,
-		.trace_seed = (unsigned)config->trace_seed,
-		.trace_idle_share = config->trace_idle_share,
-		.trace_hours = config->trace_hours,
-		.trace_speedup = config->trace_speedup,
-		.trace_loop = config->trace_loop,
+		.trace_file = config->trace_file[0] ? config->trace_file : NULL,
+		.seed = (unsigned)config->trace_seed,
+		.idle_share = config->trace_idle_share,
+		.hours = config->trace_hours,
+		.speedup = config->trace_speedup,
+		.end = !config->trace_loop,
 		.grace_s = config->grace_s,
-		.origin_wall_s = restored->origin_wall_s,
+		.origin_s = restored->origin_wall_s,
 		.agent = config->agent,
 		.run_dir = config->run_dir,
 		.socket = config->socket,
 		.instance = ctld->cgroup_name,
 	};
 
-	ctld->sched = sched_create(&sched, ctld->loop, &callbacks, err);
+	ctld->sched = sched_create(&sched, ctld->loop, &handlers, ctld, err);
 	if (!ctld->sched)
 		return -1;
-	if (sched_limits(ctld->sched)[0])
-		log_notice("sched", "%s", sched_limits(ctld->sched));
+	log_notice("sched", "%s", sched_isolation(ctld->sched));
 	return 0;
 }
 
@@ -313,8 +340,8 @@ static void adopt_claims(struct ctld *ctld)
 {
 	for (size_t i = 0; i < pool_count(ctld->pool); i++) {
 		struct node *node = pool_at(ctld->pool, i);
-		struct sched_claim claim = { node->claim, node->name, node->agent_pid,
-			node->agent_ticks };
+		struct sched_adoption claim = { node->claim, node->name, geteuid(),
+			node->agent_pid, node->agent_ticks };
 		struct err err = { "" };
 
 		if (!node->claim[0])
@@ -387,7 +414,7 @@ static int build(struct ctld *ctld, struct err *err)
 	return journal_commit(ctld->journal, "start",
 		       json_pack("{s:s, s:s, s:f}", "instance", ctld->instance, "name",
 			       ctld->cgroup_name, "origin",
-			       sched_origin_wall_s(ctld->sched))) == 0
+			       sched_origin_s(ctld->sched))) == 0
 		? 0
 		: err_set(err, EIO, "%s: the journal cannot be written",
 			  ctld->config.state_dir);
@@ -403,7 +430,7 @@ struct ctld *ctld_create(struct config *config_take, struct err *err)
 	}
 	ctld->config = *config_take;
 	memset(config_take, 0, sizeof(*config_take));
-	name_instance(ctld->instance);
+	random_name(ctld->instance);
 	if (build(ctld, err) != 0) {
 		ctld_destroy(ctld);
 		return NULL;

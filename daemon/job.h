@@ -85,6 +85,9 @@ struct job {
 	struct sampler *sampler;
 	struct prober *prober;
 	struct curve curve;
+	int probed_nodes;  /* size that the prober asks for; 0: none */
+	int planned_nodes; /* size that the plan gave without asking it */
+	double curve_recorded_s; /* monotonic */
 	double step_s; /* median of late, as the workers say */
 	long long step, cursor; /* of the newest report */
 	double progress_at_s; /* monotonic: when the cursor last moved */

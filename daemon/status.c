@@ -13,13 +13,12 @@
 
 #include "daemon/cycle.h"
 #include "daemon/rescale.h"
-#include "daemon/sched/sched.h"
 
 const char *status_daemon_state(const struct ctld *ctld)
 {
 	if (loop_now_s(ctld->loop) < ctld->adopt_until_s)
 		return "adopting";
-	return sched_is_fresh(ctld->sched) ? "ok" : "degraded";
+	return ctld->fresh ? "ok" : "degraded";
 }
 
 static json_t *names_json(const struct world *world)
