@@ -54,7 +54,7 @@ struct malle_err {
 };
 
 enum malle_verdict {
-	MALLE_FAILED = -1, /* EINVAL: no batch was in hand; nothing changed */
+	MALLE_FAILED = -1, /* EINVAL: no batch is in hand; nothing changed */
 	MALLE_UNSET = 0,   /* never returned */
 	MALLE_GO = 1,      /* train on */
 	MALLE_RESCALE = 2, /* leave and exit 0: training goes on in a new world */
@@ -137,9 +137,9 @@ int malle_set_broadcast(struct malle *m, malle_broadcast_f broadcast, void *arg)
  * -1: EINVAL (no malle_data; the batch before was not stepped), ENOTSUP,
  * ENOMEM, ECONNRESET (the agent is gone before go), EBADMSG (the state is
  * damaged or not of this program: buffers are untouched), or what reading the
- * state, the broadcast, or the ledger met.  Once begun, the same ranks fail
- * for ever.  A program whose malle_batch fails ends with a non-zero code, and
- * under MPI by MPI_Abort: other ranks may be waiting for it.
+ * state, the broadcast, or the ledger met.  Except for EINVAL it fails from then
+ * on.  A program whose malle_batch fails ends with a non-zero code, and under
+ * MPI by MPI_Abort: other ranks may be waiting for it.
  */
 int malle_batch(struct malle *m, struct malle_batch *b);
 
