@@ -57,7 +57,7 @@ L_AGENT    = $(BUILD)/libagent.a $(L_PROTO)
 L_CLI      = $(BUILD)/libcli.a $(L_PROTO) $(SMARTCOLS)
 
 PROGRAMS   = mallectld malle-agent malle-rsh malle-run malle-status mallectl \
-	     malle-alloc malle-hostlist
+	     malle-alloc malle-hostlist malle-ledger
 EXAMPLES   = fashion_mpi
 BINS       = $(addprefix $(BUILD)/bin/,$(PROGRAMS))
 LIBS       = $(BUILD)/lib/libmalle.so $(BUILD)/lib/libmalle.a \
@@ -98,6 +98,9 @@ $(BUILD)/bin/malle-alloc: $(BUILD)/obj/allocator/alloc_main.o $(filter %.a,$(L_A
 $(BUILD)/bin/malle-hostlist: $(BUILD)/obj/proto/hostlist_main.o $(filter %.a,$(L_PROTO))
 	$(call link,$(filter-out %.a,$(L_PROTO)))
 
+$(BUILD)/bin/malle-ledger: $(BUILD)/obj/worker/ledger_main.o $(BUILD)/libworker.a
+	$(call link,)
+
 # --- libmalle: libc only, and its MPI glue ----------------------------------
 $(BUILD)/lib/libmalle.so: $(worker_objs) worker/libmalle.map
 	@mkdir -p $(@D)
@@ -113,11 +116,12 @@ $(BUILD)/lib/libmalle_mpi.a: $(BUILD)/obj/worker/glue_mpi.o
 
 MPI_CFLAGS = $(shell pkg-config --cflags ompi-c)
 $(BUILD)/obj/worker/glue_mpi.o: WARN += $(addprefix -isystem ,$(patsubst -I%,%,$(filter -I%,$(MPI_CFLAGS))))
-$(BUILD)/bin/fashion_mpi: $(wildcard examples/fashion_*.c examples/*.h) \
+$(BUILD)/bin/fashion_mpi: $(wildcard examples/fashion_*.c) $(wildcard examples/*.h worker/*.h) \
 		$(BUILD)/lib/libmalle_mpi.a $(BUILD)/lib/libmalle.a
 	@mkdir -p $(@D)
-	$(MPICC) -std=gnu11 -O3 -march=native -ffast-math -g $(WARN) -D_GNU_SOURCE -I. -Iworker \
-		-o $@ $(filter %.c,$^) $(filter %.a,$^) $(OPENBLAS) $(ZLIB) -lm
+	$(MPICC) -std=gnu11 -O3 -g $(WARN) -D_GNU_SOURCE -I. -Iworker \
+		-o $@ $(filter %.c,$^) $(filter %.a,$^) \
+		$(shell pkg-config --cflags openblas) $(OPENBLAS) $(ZLIB) -lm
 
 # --- tests ------------------------------------------------------------------
 # tests/unit/check_NAME.c is a Check program; it may link every archive.
@@ -131,6 +135,14 @@ $(BUILD)/tests/check_%: $(BUILD)/obj/tests/unit/check_%.o $(ALL_ARCH)
 	$(CC) $(SAN) $(LDFLAGS) -o $@ $< -Wl,--start-group $(ALL_ARCH) -Wl,--end-group \
 		$(EVENT) $(JANSSON) $(CONFUSE) $(ZLIB) $(SMARTCOLS) $(GLPK) \
 		$(CHECK_LIBS) -lm
+
+# The example's data reader and network, without MPI.
+$(BUILD)/tests/check_fashion: examples/check_fashion.c examples/fashion_data.c \
+		examples/fashion_net.c $(wildcard examples/*.h)
+	@mkdir -p $(@D)
+	$(CC) -std=gnu11 $(WARN) $(OPT) $(SAN) -D_GNU_SOURCE -I. -o $@ $(filter %.c,$^) \
+		$(shell pkg-config --cflags openblas) $(OPENBLAS) $(ZLIB) $(CHECK_LIBS) -lm
+UNIT      += $(BUILD)/tests/check_fashion
 
 check: $(UNIT)
 	@status=0; for t in $(UNIT); do \
