@@ -49,8 +49,8 @@ worker_objs = $(patsubst %.c,$(BUILD)/obj/%.o,$(filter-out $(MPI_GLUE),\
 		$(call srcs_of,worker)))
 
 # What a program links, users before the used.
-L_PROTO    = $(BUILD)/libproto.a $(EVENT) $(JANSSON)
-L_ALLOC    = $(BUILD)/liballocator.a $(BUILD)/libjpa.a $(L_PROTO) $(GLPK) -lm
+L_PROTO    = $(BUILD)/libproto.a $(EVENT) $(JANSSON) -lm
+L_ALLOC    = $(BUILD)/liballocator.a $(BUILD)/libjpa.a $(L_PROTO) $(GLPK)
 L_DAEMON   = $(BUILD)/libdaemon.a $(BUILD)/libdaemon_sched.a $(L_ALLOC) \
 	     $(CONFUSE) $(ZLIB)
 L_AGENT    = $(BUILD)/libagent.a $(L_PROTO)
