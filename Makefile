@@ -177,6 +177,15 @@ fuzz: $(FUZZERS)
 			$$(ls -d tests/fuzz/seeds/$$n 2>/dev/null) \
 			>$(BUILD)/fuzz/$$n.log 2>&1 || { cat $(BUILD)/fuzz/$$n.log; exit 1; }; done
 
+# --- the document of the protocol ---------------------------------------------
+$(BUILD)/tools/schema_tables: $(BUILD)/obj/tests/tools/schema_tables.o $(BUILD)/obj/proto/schema.o
+	@mkdir -p $(@D)
+	$(CC) $(SAN) -o $@ $^
+protocol: $(BUILD)/tools/schema_tables
+	@{ sed '/^<!-- tables: begin/q' proto/PROTOCOL.md; echo; $<; \
+		sed -n '/^<!-- tables: end/,$$p' proto/PROTOCOL.md; } >$(BUILD)/PROTOCOL.md
+	@mv $(BUILD)/PROTOCOL.md proto/PROTOCOL.md
+
 # --- lint -------------------------------------------------------------------
 lint:
 	@scripts/lint
@@ -188,5 +197,6 @@ clean:
 	rm -rf $(BUILD)
 
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
-.PHONY: all check asan fuzz lint install clean
+
+.PHONY: all check asan fuzz protocol lint install clean
 .SECONDARY:
