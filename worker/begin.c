@@ -84,7 +84,7 @@ static int load(struct malle *m, const char *file)
 		return -1;
 	if (cursor_seek(&m->cursor, point.step, point.consumed) < 0)
 		return fault_set(&m->err, EBADMSG,
-			"state %s: it is past the end of training, by this program's data",
+			"state %s: it lies past the end of this program's training",
 			file);
 	m->saved_step = point.step;
 	m->have_saved = 1;
@@ -106,7 +106,7 @@ static int share_opening(struct malle *m, struct opening *o)
 		return -1;
 	if (o->magic != OPENING_MAGIC)
 		return fault_set(&m->err, EBADMSG,
-			"broadcast: what rank 0 sent did not arrive; is the root rank 0?");
+			"broadcast: what rank 0 sent did not arrive; is it the root?");
 	o->text[sizeof(o->text) - 1] = 0;
 	if (o->failed)
 		return fault_set(&m->err, (int)o->failed, "%s", o->text);
@@ -189,7 +189,8 @@ int begin_training(struct malle *m)
 	int resume, status;
 
 	if (!m->have_data)
-		return fault_set(&m->err, EINVAL, "malle_batch: malle_data comes first");
+		return fault_set(
+			&m->err, EINVAL, "malle_batch: malle_data comes first");
 	if (most > m->cursor.n_samples)
 		most = m->cursor.n_samples;
 	most = most / m->world_size + 1;

@@ -85,10 +85,10 @@ int malle_data(struct malle *m, const struct malle_data *data)
 		return fault_set(&m->err, EBUSY, "malle_data: it has been said");
 	total = total_of(data);
 	if (!total)
-		return misuse(m, "malle_data: n_samples and global_batch are 1 to 2^32 - 1,"
-				 " epochs or max_samples 1 or more, all samples below 2^53");
-	cursor_init(
-		&m->cursor, data->n_samples, data->global_batch, total, data->seed);
+		return misuse(m,
+			"malle_data: n_samples and global_batch are 1 to 2^32 - 1,"
+			" epochs or max_samples 1 or more, all samples below 2^53");
+	cursor_init(&m->cursor, data->n_samples, data->global_batch, total, data->seed);
 	m->have_data = 1;
 	return 0;
 }
@@ -107,7 +107,8 @@ int malle_set_broadcast(struct malle *m, malle_broadcast_f broadcast, void *arg)
 	if (!m)
 		return misuse(m, "malle_set_broadcast: NULL");
 	if (m->phase != PHASE_JOINED)
-		return fault_set(&m->err, EBUSY, "malle_set_broadcast: training has begun");
+		return fault_set(
+			&m->err, EBUSY, "malle_set_broadcast: training has begun");
 	m->broadcast = broadcast;
 	m->broadcast_arg = arg;
 	return 0;
@@ -137,8 +138,8 @@ static int hand_out(struct malle *m, struct malle_batch *b)
 	}
 	n = cursor_slice(m->batch.n, m->rank, m->world_size, &offset);
 	cursor_ids(&m->cursor, &m->batch, offset, n, m->ids);
-	if (ledger_batch(&m->ledger, m->cursor.step, m->cursor.consumed, m->batch.n, m->ids,
-		    n, &m->err) < 0)
+	if (ledger_batch(&m->ledger, m->cursor.step, m->cursor.consumed, m->batch.n,
+		    m->ids, n, &m->err) < 0)
 		return fail(m);
 	*b = (struct malle_batch){
 		.ids = m->ids,
@@ -208,7 +209,8 @@ enum malle_verdict malle_step(struct malle *m)
 int malle_finish(struct malle *m)
 {
 	if (!m || m->phase != PHASE_BETWEEN)
-		return misuse(m, "malle_finish: not between malle_step and malle_batch");
+		return misuse(
+			m, "malle_finish: not between malle_step and malle_batch");
 	finish(m);
 	return 0;
 }

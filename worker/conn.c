@@ -115,7 +115,8 @@ int conn_open(struct conn *conn, const char *path, int limit_ms, struct malle_er
 static int gone(struct conn *conn, int errnum, const char *what, struct malle_err *err)
 {
 	conn_close(conn);
-	return fault_set(err, errnum, "the agent is gone: %s: %s", what, strerror(errnum));
+	return fault_set(
+		err, errnum, "the agent is gone: %s: %s", what, strerror(errnum));
 }
 
 static int send_frame(
@@ -171,8 +172,8 @@ static int take(struct conn *conn, struct wire_msg *msg, struct malle_err *err)
 	/* a refusal may be just about the version, so it is read in any */
 	if (header.version != WIRE_VERSION && header.type != WIRE_REFUSE)
 		return fault_set(err, EPROTO,
-			"the agent speaks protocol %u, libmalle speaks %u", header.version,
-			WIRE_VERSION);
+			"the agent speaks protocol %u, libmalle speaks %u",
+			header.version, WIRE_VERSION);
 	size = WIRE_HEADER_SIZE + header.length;
 	if (conn->have < size)
 		return 0;
@@ -209,7 +210,8 @@ static int fill(struct conn *conn, int wait_ms, struct malle_err *err)
 	}
 }
 
-int conn_recv(struct conn *conn, struct wire_msg *msg, int wait_ms, struct malle_err *err)
+int conn_recv(
+	struct conn *conn, struct wire_msg *msg, int wait_ms, struct malle_err *err)
 {
 	int64_t end = now_ms() + wait_ms;
 	int n;

@@ -122,8 +122,8 @@ uint64_t cursor_slice(uint64_t n, uint64_t rank, uint64_t world, uint64_t *offse
 	return n * (rank + 1) / world - *offset;
 }
 
-void cursor_ids(struct cursor *cursor, const struct cursor_batch *batch, uint64_t offset,
-	uint64_t count, uint32_t *ids)
+void cursor_ids(struct cursor *cursor, const struct cursor_batch *batch,
+	uint64_t offset, uint64_t count, uint32_t *ids)
 {
 	if (cursor->order_epoch != batch->epoch) {
 		cursor_order_init(

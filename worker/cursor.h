@@ -50,8 +50,8 @@ struct cursor_batch cursor_next(const struct cursor *cursor);
 uint64_t cursor_slice(uint64_t n, uint64_t rank, uint64_t world, uint64_t *offset);
 
 /* The ids of count samples from offset on within the batch. */
-void cursor_ids(struct cursor *cursor, const struct cursor_batch *batch, uint64_t offset,
-	uint64_t count, uint32_t *ids);
+void cursor_ids(struct cursor *cursor, const struct cursor_batch *batch,
+	uint64_t offset, uint64_t count, uint32_t *ids);
 
 /* The batch went into the model. */
 void cursor_step(struct cursor *cursor, const struct cursor_batch *batch);

@@ -25,7 +25,8 @@
 #define JOIN_LIMIT_S 30
 
 /* 1: *value is set; 0: the variable is not there, or empty; -1. */
-static int number(const char *name, uint64_t max, uint64_t *value, struct malle_err *err)
+static int number(
+	const char *name, uint64_t max, uint64_t *value, struct malle_err *err)
 {
 	const char *text = getenv(name), *p = text;
 	uint64_t v = 0;
@@ -35,8 +36,8 @@ static int number(const char *name, uint64_t max, uint64_t *value, struct malle_
 	for (; *p >= '0' && *p <= '9' && v <= max; p++)
 		v = v * 10 + (uint64_t)(*p - '0');
 	if (*p || v > max)
-		return fault_set(err, EINVAL, "%s=%.32s: not a number from 0 to %llu", name,
-			text, (unsigned long long)max);
+		return fault_set(err, EINVAL, "%s=%.32s: not a number from 0 to %llu",
+			name, text, (unsigned long long)max);
 	*value = v;
 	return 1;
 }
@@ -65,8 +66,8 @@ static int rank_and_world(struct malle *m, struct malle_err *err)
 				names[i][0], (unsigned long long)m->rank, names[i][1],
 				(unsigned long long)m->world_size);
 		if (rank && m->under_malle && !local)
-			return fault_set(err, EINVAL, "MALLE_SOCKET is set and %s is not",
-				names[i][2]);
+			return fault_set(err, EINVAL,
+				"MALLE_SOCKET is set and %s is not", names[i][2]);
 		if (rank)
 			return 0;
 	}
@@ -100,7 +101,8 @@ int join_environment(struct malle *m, struct malle_err *err)
 }
 
 /* Wait for one message of this type; a refusal is a failure in its words. */
-static int await(struct malle *m, enum wire_type type, double end_s, struct malle_err *err)
+static int await(
+	struct malle *m, enum wire_type type, double end_s, struct malle_err *err)
 {
 	for (;;) {
 		double left_s = end_s - client_now_s();
@@ -110,10 +112,11 @@ static int await(struct malle *m, enum wire_type type, double end_s, struct mall
 		if (n < 0)
 			return -1;
 		if (n == 0)
-			return fault_set(err, ETIMEDOUT, "join: the agent does not answer");
-		if (m->msg.type == WIRE_REFUSE)
 			return fault_set(
-				err, EPROTO, "join: the agent refuses: %s", m->msg.text);
+				err, ETIMEDOUT, "join: the agent does not answer");
+		if (m->msg.type == WIRE_REFUSE)
+			return fault_set(err, EPROTO, "join: the agent refuses: %s",
+				m->msg.text);
 		if (m->msg.type == type)
 			return 0;
 	}
@@ -162,7 +165,8 @@ int join_agent(struct malle *m, struct malle_err *err)
 			(unsigned long long)m->msg.world_size,
 			(unsigned long long)m->world_size);
 	if (m->msg.state_dir[0] != '/')
-		return fault_set(err, EPROTO, "join: state directory %.64s: no absolute path",
+		return fault_set(err, EPROTO,
+			"join: state directory %.64s: no absolute path",
 			m->msg.state_dir);
 	m->replica_s = m->msg.replica_s;
 	m->state_dir = strdup(m->msg.state_dir);

@@ -83,8 +83,8 @@ static int head_line(char *line, size_t room, const struct ledger_head *h)
 	return n;
 }
 
-static int create(struct ledger *ledger, const char *dir, const struct ledger_head *head,
-	struct malle_err *err)
+static int create(struct ledger *ledger, const char *dir,
+	const struct ledger_head *head, struct malle_err *err)
 {
 	char *path;
 
@@ -92,7 +92,8 @@ static int create(struct ledger *ledger, const char *dir, const struct ledger_he
 		    (unsigned long long)head->generation,
 		    (unsigned long long)head->rank) < 0)
 		return fault_set(err, ENOMEM, "ledger: out of memory");
-	ledger->fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666);
+	ledger->fd =
+		open(path, O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666);
 	if (ledger->fd < 0)
 		fault_set(err, errno, "ledger %s: create: %s", path, strerror(errno));
 	free(path);

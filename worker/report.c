@@ -63,8 +63,8 @@ static void answer(struct malle *m)
 	/* before go this worker does not know at which step it is: a no */
 	enum malle_verdict verdict =
 		m->phase == PHASE_JOINED ? MALLE_UNSET : verdict_of(m->msg.verdict);
-	enum agree_reply reply = agree_propose(
-		&m->agree, m->msg.proposal, m->msg.step, verdict, now);
+	enum agree_reply reply =
+		agree_propose(&m->agree, m->msg.proposal, m->msg.step, verdict, now);
 	struct wire_out out;
 
 	if (reply == AGREE_SILENT)
@@ -163,8 +163,8 @@ static int save(struct malle *m)
 
 	if (m->have_saved && m->saved_step == c->step)
 		return 0;
-	snprintf(name, sizeof(name), "state-g%llu-s%llu", (unsigned long long)m->generation,
-		(unsigned long long)c->step);
+	snprintf(name, sizeof(name), "state-g%llu-s%llu",
+		(unsigned long long)m->generation, (unsigned long long)c->step);
 	if (state_save(&m->states, &point, m->state_dir, name, &bytes, &m->err) < 0)
 		return -1;
 	m->have_saved = 1;

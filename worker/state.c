@@ -53,13 +53,15 @@ int state_add(struct state_table *table, const char *name, void *ptr, size_t byt
 
 	if (!length || length > STATE_NAME_MAX || (!ptr && bytes))
 		return fault_set(err, EINVAL, "state: a buffer without %s",
-			length && length <= STATE_NAME_MAX ? "an address" :
-							     "a name of 1 to 63 bytes");
+			length && length <= STATE_NAME_MAX ? "an address"
+							   : "a name of 1 to 63 bytes");
 	for (size_t i = 0; i < table->n; i++)
 		if (!strcmp(table->buffers[i].name, name))
-			return fault_set(err, EEXIST, "state %s: registered twice", name);
+			return fault_set(
+				err, EEXIST, "state %s: registered twice", name);
 	if (table->n >= BUFFERS_MAX)
-		return fault_set(err, EINVAL, "state %s: over %d buffers", name, BUFFERS_MAX);
+		return fault_set(
+			err, EINVAL, "state %s: over %d buffers", name, BUFFERS_MAX);
 	grown = realloc(table->buffers, (table->n + 1) * sizeof(*grown));
 	if (!grown)
 		return fault_set(err, ENOMEM, "state %s: out of memory", name);
@@ -191,8 +193,8 @@ static int write_file(int fd, const struct state_table *table, const uint8_t *he
 	if (write_summed(fd, &sum, head, head_size(table)) < 0)
 		return -1;
 	for (size_t i = 0; i < table->n; i++)
-		if (write_summed(fd, &sum, table->buffers[i].bytes,
-			    table->buffers[i].n) < 0)
+		if (write_summed(
+			    fd, &sum, table->buffers[i].bytes, table->buffers[i].n) < 0)
 			return -1;
 	put64(end, sum_value(&sum));
 	if (write_all(fd, end, sizeof(end)) < 0)
@@ -206,7 +208,8 @@ static int save_as(const struct state_table *table, const uint8_t *head,
 	int fd = open(tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600), bad;
 
 	if (fd < 0)
-		return fault_set(err, errno, "state %s: create: %s", tmp, strerror(errno));
+		return fault_set(
+			err, errno, "state %s: create: %s", tmp, strerror(errno));
 	bad = write_file(fd, table, head) < 0 ? errno : 0;
 	if (close(fd) < 0 && !bad)
 		bad = errno;
@@ -264,7 +267,8 @@ static int read_at(const struct source *s, void *to, uint64_t n, uint64_t offset
 	uint8_t *p = to;
 
 	while (n) {
-		ssize_t got = pread(s->fd, p, n < 1u << 30 ? n : 1u << 30, (off_t)offset);
+		ssize_t got =
+			pread(s->fd, p, n < 1u << 30 ? n : 1u << 30, (off_t)offset);
 
 		if (got < 0 && errno != EINTR)
 			return fault_set(s->err, errno, "state %s: read: %s", s->path,
@@ -297,8 +301,9 @@ static int check_table(const struct source *s, const struct state_table *table)
 				s->path, i, (const char *)entry, b->name);
 		if (n != b->n)
 			return fault_set(s->err, EBADMSG,
-				"state %s: %s is %llu bytes, the program's %llu", s->path,
-				b->name, (unsigned long long)n, (unsigned long long)b->n);
+				"state %s: %s is %llu bytes, the program's %llu",
+				s->path, b->name, (unsigned long long)n,
+				(unsigned long long)b->n);
 	}
 	return 0;
 }
@@ -392,7 +397,8 @@ int state_load(const struct state_table *table, const char *path,
 	int status = -1, keep;
 
 	if (s.fd < 0)
-		return fault_set(err, errno, "state %s: open: %s", path, strerror(errno));
+		return fault_set(
+			err, errno, "state %s: open: %s", path, strerror(errno));
 	if (check_head(&s, table, point, &found) == 0 &&
 		check_sum(&s, file_size(table)) == 0 && fill_buffers(&s, table) == 0) {
 		*point = found;

@@ -128,8 +128,8 @@ static int wrong(struct reader *r, const char *why)
 
 static int peek(struct reader *r)
 {
-	while (r->p < r->end && (*r->p == ' ' || *r->p == '\t' || *r->p == '\n' ||
-					*r->p == '\r'))
+	while (r->p < r->end &&
+		(*r->p == ' ' || *r->p == '\t' || *r->p == '\n' || *r->p == '\r'))
 		r->p++;
 	return r->p < r->end ? *r->p : -1;
 }
