@@ -166,19 +166,19 @@ struct nodeset *nodeset_copy(const struct nodeset *set)
 
 /* --- expressions ---------------------------------------------------------- */
 
-static void sort_and_drop_duplicates(struct nodeset *set)
+void nodeset_normalise(struct hostlist *list)
 {
 	size_t kept = 0;
 
-	if (set->count)
-		qsort(set->names, set->count, sizeof(*set->names), compare_entries);
-	for (size_t i = 0; i < set->count; i++) {
-		if (kept && !strcmp(set->names[kept - 1], set->names[i]))
-			free(set->names[i]);
+	if (list->count)
+		qsort(list->names, list->count, sizeof(*list->names), compare_entries);
+	for (size_t i = 0; i < list->count; i++) {
+		if (kept && !strcmp(list->names[kept - 1], list->names[i]))
+			free(list->names[i]);
 		else
-			set->names[kept++] = set->names[i];
+			list->names[kept++] = list->names[i];
 	}
-	set->count = kept;
+	list->count = kept;
 }
 
 struct nodeset *nodeset_parse(const char *expr, struct err *err)
@@ -192,14 +192,18 @@ struct nodeset *nodeset_parse(const char *expr, struct err *err)
 	}
 	hostlist_init(&list);
 	if (hostlist_expand(&list, expr, HOSTLIST_MAX_NAMES, err)) {
+		int saved = errno;
+
+		hostlist_fini(&list);
 		nodeset_destroy(set);
+		errno = saved;
 		return NULL;
 	}
+	nodeset_normalise(&list);
 	/* The strings change hands: the list has nothing left to free. */
 	set->names = list.names;
 	set->count = list.count;
 	set->room = list.room;
-	sort_and_drop_duplicates(set);
 	return set;
 }
 

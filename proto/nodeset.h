@@ -7,6 +7,7 @@
 #include <sys/types.h>
 
 struct err;
+struct hostlist;
 
 /*
  * A set of node names in natural order (n2 before n10), each once.  Wherever
@@ -68,5 +69,8 @@ int nodeset_diff(const struct nodeset *from, const struct nodeset *to,
  * zeros first.  0 for equal strings only.
  */
 int nodeset_compare(const char *a, const char *b);
+
+/* Make a list what a set would hold: in natural order, each name once. */
+void nodeset_normalise(struct hostlist *list);
 
 #endif
