@@ -251,7 +251,8 @@ static void add_to_glpk(const struct model *model, glp_prob *lp, const struct co
 	if (class->limit >= 0)
 		rows[++n] = row_of_limit(model, class->limit);
 	glp_set_obj_coef(lp, at, column->gain);
-	glp_set_col_bnds(lp, at, GLP_DB, 0, (double)class->n_jobs);
+	/* No upper bound: the class's row is one, and dual_bound reads its price. */
+	glp_set_col_bnds(lp, at, GLP_LO, 0, 0);
 	glp_set_mat_col(lp, at, n, rows, values);
 }
 
