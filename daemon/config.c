@@ -264,6 +264,27 @@ static void offending_word(const char *text, char *word, size_t size)
 	snprintf(word, size, "%.*s", (int)strcspn(from, quote ? "'\"`" : " :"), from);
 }
 
+static const struct option *find_option(const char *name)
+{
+	for (size_t i = 0; i < N_OPTIONS; i++)
+		if (!strcmp(options[i].name, name))
+			return &options[i];
+	return NULL;
+}
+
+/* Of the word in the line; of the value, where the word is an option's name. */
+static int column_in(const char *text, const char *word)
+{
+	const char *at = word[0] ? strstr(text, word) : NULL;
+
+	if (at && find_option(word)) {
+		const char *value = at + strlen(word) + strspn(at + strlen(word), " \t=");
+
+		at = *value && *value != '\n' ? value : at;
+	}
+	return at ? (int)(at - text) + 1 : (int)strspn(text, " \t") + 1;
+}
+
 static int column_of(const char *path, int line, const char *word)
 {
 	FILE *in = fopen(path, "re");
@@ -275,11 +296,8 @@ static int column_of(const char *path, int line, const char *word)
 		return 1;
 	while (line > 0 && getline(&text, &size, in) >= 0)
 		line--;
-	if (line == 0 && text) {
-		const char *at = word[0] ? strstr(text, word) : NULL;
-
-		column = at ? (int)(at - text) + 1 : (int)strspn(text, " \t") + 1;
-	}
+	if (line == 0 && text)
+		column = column_in(text, word);
 	free(text);
 	fclose(in);
 	return column;
