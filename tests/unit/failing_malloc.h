@@ -62,7 +62,10 @@ static inline bool failing_malloc_disarm(void)
 
 #ifndef FAILING_MALLOC_OFF
 
-static bool failing_malloc_refuses(void)
+/* Called before the sanitizer has made its tables, so not to be checked. */
+#define FAILING_MALLOC_EARLY __attribute__((no_sanitize("address")))
+
+FAILING_MALLOC_EARLY static bool failing_malloc_refuses(void)
 {
 	if (!failing_malloc.realloc && !failing_malloc.looking) {
 		failing_malloc.looking = true;
@@ -79,17 +82,17 @@ static bool failing_malloc_refuses(void)
 	return true;
 }
 
-void *malloc(size_t size)
+FAILING_MALLOC_EARLY void *malloc(size_t size)
 {
 	return failing_malloc_refuses() ? NULL : failing_malloc.malloc(size);
 }
 
-void *calloc(size_t count, size_t size)
+FAILING_MALLOC_EARLY void *calloc(size_t count, size_t size)
 {
 	return failing_malloc_refuses() ? NULL : failing_malloc.calloc(count, size);
 }
 
-void *realloc(void *old, size_t size)
+FAILING_MALLOC_EARLY void *realloc(void *old, size_t size)
 {
 	return failing_malloc_refuses() ? NULL : failing_malloc.realloc(old, size);
 }
