@@ -38,6 +38,7 @@
 #define TICK_S 0.1
 #define ADOPT_S 5.0        /* for agents of before to come back */
 #define ACCOUNT_S 10.0     /* between two records of the account */
+#define CLAIM_AGAIN_S 0.2  /* after a claim has ended; doubled while no agent comes */
 #define RELEASE_LAST_S 1.0 /* before a deadline: then with the workers in it */
 
 /* --- the account ------------------------------------------------------------ */
@@ -224,9 +225,11 @@ static void claim_over(struct ctld *ctld, struct node *node, const struct sched_
 		claim->why ? claim->why : "");
 	journal_write(ctld->journal, "claim_end", json_pack("{s:s}", "claim", claim->id));
 	lose_node(ctld, node, "a node was lost");
+	/* An agent that never came will not come at once: wait longer each time. */
+	node->barren = node->came ? 0 : node->barren + 1;
+	node->claim_after_s = loop_now_s(ctld->loop) +
+		fmin(CLAIM_AGAIN_S * (1 << (node->barren < 9 ? node->barren : 9)), 60);
 	node_forget_claim(node);
-	node->claim_after_s =
-		loop_now_s(ctld->loop) + (claim->event == SCHED_FAILED ? 5 : 0.2);
 	ctld_node_changed(ctld, node);
 	cycle_poke(ctld->cycle, "node left");
 }

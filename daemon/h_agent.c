@@ -132,7 +132,7 @@ static void on_ready(struct peer *peer, const struct msg *msg)
 
 	if (!node)
 		return;
-	node->told = 1;
+	node->told = node->came = 1;
 	log_info("agent", "node %s is there claim=%s pid=%d", node->name, node->claim,
 		(int)node->agent_pid);
 	drop_untold(ctld, node);

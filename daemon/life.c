@@ -31,7 +31,8 @@
 #include "proto/log.h"
 
 #define KILL_GRACE_S 2.0
-#define EXIT_LIMIT_S 3.0 /* for a world to be gone after it has left */
+#define EXIT_LIMIT_S 5.0 /* for a world to be gone after it has left */
+#define LAST_WORDS_S 300.0 /* the same, after the end of the training: it evaluates */
 #define RETRY_S 0.5      /* doubled with each failure in a row, to a minute */
 
 static double now(const struct ctld *ctld)
@@ -112,8 +113,10 @@ static void world_ended_itself(struct ctld *ctld, struct world *world)
 	if (job->cancelled) {
 		life_job_end(ctld, job, world->code ? world->code : EXIT_PREEMPTED,
 			"cancelled");
-	} else if (job->finished || world->finished || world->code == 0) {
-		life_job_end(ctld, job, world->code, "done");
+	} else if (job->current && job->current != world) {
+		life_world_lost(ctld, world, "its launcher exited before it was ready", 0);
+	} else if (world->code == 0) {
+		life_job_end(ctld, job, 0, "done");
 	} else if (!world_any_ready(world) && job->n_copies == 0 && job->generation == 1) {
 		life_job_end(ctld, job, world->code, "it failed at its start");
 	} else {
@@ -148,6 +151,41 @@ static void free_world(struct ctld *ctld, struct world *world)
 	free(nodes);
 }
 
+/*
+ * The training was complete, but a node was taken before the workers had said
+ * their last word (an evaluation): a world that starts from the last state says
+ * it again.
+ */
+static int cut_short(const struct world *world)
+{
+	if (!world->finished || world->code == 0)
+		return 0;
+	for (size_t i = 0; i < world->n_members; i++)
+		if (isfinite(world->members[i].node->due_s) || !world->members[i].node->link)
+			return 1;
+	return 0;
+}
+
+/* The last process of a world is gone. */
+static void bury(struct ctld *ctld, struct world *world)
+{
+	struct job *job = world->job;
+	int left = world->phase == WORLD_LEFT, code = world->code, again = cut_short(world);
+
+	if (job->current == world)
+		job->current = NULL;
+	free_world(ctld, world);
+	cycle_poke(ctld->cycle, "world gone");
+	if (job->state == JOB_ENDED || !left || job->worlds)
+		return;
+	if (job->finished && again)
+		job->finished = 0;
+	else if (job->finished)
+		life_job_end(ctld, job, code, "done");
+	else if (job->cancelled)
+		life_job_end(ctld, job, code ? code : EXIT_PREEMPTED, "cancelled");
+}
+
 void life_world_changed(struct ctld *ctld, struct world *world)
 {
 	struct job *job = world->job;
@@ -167,18 +205,9 @@ void life_world_changed(struct ctld *ctld, struct world *world)
 			return;
 	}
 	if (world_all_exited(world)) {
-		int was_stop = job->cancelled && world->phase == WORLD_LEFT;
-		int done = job->finished && world->phase == WORLD_LEFT;
-		int code = world->code;
-
-		if (job->current == world)
-			job->current = NULL;
-		free_world(ctld, world);
-		if (job->state != JOB_ENDED && (was_stop || done))
-			life_job_end(ctld, job,
-				code ? code : was_stop && !done ? EXIT_PREEMPTED : 0,
-				done ? "done" : "cancelled");
-		cycle_poke(ctld->cycle, "world gone");
+		bury(ctld, world);
+		if (job->state == JOB_ENDED)
+			return;
 	}
 	if (job->rescale)
 		rescale_advance(job->rescale);
@@ -268,6 +297,8 @@ void life_job_end(struct ctld *ctld, struct job *job, int exit_code, const char 
 static int leave_world(struct ctld *ctld, struct job *job, enum rescale_kind kind,
 	int forced, const char *why)
 {
+	if (job->rescale && job->rescale->kind == kind)
+		return 0;
 	if (job->rescale && (job->rescale->phase == PHASE_PREPARE ||
 				    job->rescale->phase == PHASE_AGREE))
 		rescale_drop(job, why);
@@ -358,7 +389,7 @@ void life_job_give_back(struct ctld *ctld, struct job *job)
 			"a node is wanted back");
 		return;
 	}
-	if (job->rescale && job->rescale->phase == PHASE_PREPARE)
+	if (job->rescale && job->rescale->phase == PHASE_PREPARE && !job->rescale->forced)
 		rescale_drop(job, "a node is wanted back");
 	if (job->rescale)
 		return; /* it leaves its nodes anyway; then this is called again */
@@ -377,9 +408,12 @@ void life_job_tick(struct ctld *ctld, struct job *job)
 	double t = now(ctld);
 
 	for (struct world *world = job->worlds; world; world = next) {
+		double limit_s =
+			world->finished || job->cancelled ? LAST_WORDS_S : EXIT_LIMIT_S;
+
 		next = world->next;
 		if (world->ended_at_s > 0 && !world->killed &&
-			t - world->ended_at_s > EXIT_LIMIT_S)
+			t - world->ended_at_s > limit_s)
 			life_world_end(ctld, world, "it lingered after it had left");
 	}
 	if (job->state == JOB_ENDED || !job->current || job->rescale)

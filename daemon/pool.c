@@ -190,6 +190,7 @@ void node_forget_claim(struct node *node)
 	node->address = NULL;
 	node->agent_pid = 0;
 	node->told = 0;
+	node->came = 0;
 	node->releasing = 0;
 	node->due_s = INFINITY;
 }

@@ -40,6 +40,8 @@ struct node {
 	double cpus;
 	pid_t agent_pid;
 	unsigned long long agent_ticks; /* its start, /proc/PID/stat field 22 */
+	int came;            /* it did, once */
+	int barren;          /* claims in a row whose agent never came */
 	int told;            /* the agent has said everything it holds */
 
 	struct job *job;     /* owner: never two */

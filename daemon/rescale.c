@@ -383,17 +383,20 @@ void rescale_forget_world(struct world *world)
 void rescale_drop(struct job *job, const char *why)
 {
 	struct rescale *rescale = job->rescale;
+	struct ctld *ctld;
+	struct world *to;
 
 	if (!rescale)
 		return;
+	ctld = rescale->ctld;
 	log_info("rescale", "job %s: %s is dropped: %s", job->id,
 		rescale_kind_name(rescale->kind), why);
 	if (rescale->from && rescale->phase == PHASE_AGREE)
 		order_world_withdraw(rescale->from, rescale->proposal);
-	if (rescale->to && rescale->to != job->current)
-		life_world_end(rescale->ctld, rescale->to, why);
-	if (job->rescale == rescale)
-		close_transaction(rescale, "dropped", 0);
+	to = rescale->to == job->current ? NULL : rescale->to;
+	rescale->to = NULL;
+	close_transaction(rescale, "dropped", 0);
+	life_world_end(ctld, to, why);
 }
 
 void rescale_abandon(struct job *job)
