@@ -1,8 +1,14 @@
-/* plan.h - which job gets which nodes. */
+/* plan.h - which job gets which nodes.
+ *
+ * A plan speaks in indices of the problem that it answers, and means nothing
+ * without it.
+ */
 #ifndef ALLOCATOR_PLAN_H
 #define ALLOCATOR_PLAN_H
 
 #include <jansson.h>
+#include <stddef.h>
+#include <sys/types.h>
 
 #include "allocator/problem.h"
 #include "allocator/solve.h"
@@ -30,17 +36,22 @@ void plan_destroy(struct plan *plan);
 /*
  * Check a plan, whoever made it: each node one owner that exists, sizes allowed,
  * one kind a job, limits kept, a job only grows or only shrinks, the objective is
- * what the plan is worth and not above the bound.  EINVAL says what is wrong.
+ * what the plan is worth and not above the bound, nor under it if the plan calls
+ * itself optimal (all to 1e-6).  EINVAL says what is wrong; ENOMEM.
  */
 int plan_verify(const struct problem *problem, const struct plan *plan, struct err *err);
 
-/* The JSON of the contract: jobs by id, nodes by name.  Owned by the caller. */
+/*
+ * The JSON of the contract: jobs by id, nodes by name, both in byte order.  An
+ * unknown bound is null.  Owned by the caller; NULL: ENOMEM.
+ */
 json_t *plan_json(const struct problem *problem, const struct plan *plan);
 
-/* One job that is to change. */
+/* One job that is to change: to_nodes = from_nodes - gives + takes. */
 struct change {
 	size_t job;
 	int from_nodes, to_nodes;
+	int gives, takes; /* nodes; both: it moves, to another kind of node */
 };
 
 /*

@@ -31,14 +31,33 @@ static double speed(const struct problem *problem, const struct problem_job *job
 {
 	double rate = job->weight * curve_rate(&job->curves[kind], nodes);
 
-	return problem->objective == OBJECTIVE_THROUGHPUT ? rate
-							  : rate / unit_rate(problem, job);
+	return problem->objective == OBJECTIVE_THROUGHPUT ? rate : rate / job->unit_rate;
+}
+
+static int limit_of(const struct problem *problem, const char *user)
+{
+	for (size_t i = 0; user && i < problem->n_limits; i++)
+		if (!strcmp(problem->limits[i].user, user))
+			return (int)i;
+	return -1;
+}
+
+void problem_finish(struct problem *problem)
+{
+	for (size_t j = 0; j < problem->n_jobs; j++) {
+		struct problem_job *job = &problem->jobs[j];
+
+		job->limit = limit_of(problem, job->user);
+		job->unit_rate = unit_rate(problem, job);
+		job->present_speed =
+			speed(problem, job, job->present_kind, job->present);
+	}
 }
 
 double problem_value(const struct problem *problem, size_t j, int kind, int nodes)
 {
 	const struct problem_job *job = &problem->jobs[j];
-	double before = speed(problem, job, job->present_kind, job->present);
+	double before = job->present_speed;
 	double after = speed(problem, job, kind, nodes);
 	double cost = 0;
 
@@ -73,14 +92,16 @@ int problem_top(const struct problem *problem, size_t j, int kind)
 	return job->curves[kind].n_points == 0 ? 0 : top;
 }
 
-int problem_limit_of(const struct problem *problem, size_t j)
+int problem_only_kind(const struct problem *problem)
 {
-	const char *user = problem->jobs[j].user;
+	int only = 0, used = 0;
 
-	for (size_t i = 0; user && i < problem->n_limits; i++)
-		if (!strcmp(problem->limits[i].user, user))
-			return (int)i;
-	return -1;
+	for (size_t t = 0; t < problem->n_kinds; t++)
+		if (problem->kind_nodes[t] > 0) {
+			only = (int)t;
+			used++;
+		}
+	return used > 1 ? -1 : only;
 }
 
 void problem_destroy(struct problem *problem)

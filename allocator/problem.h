@@ -1,8 +1,8 @@
 /* problem.h - who could have which nodes, and what each would make of them.
  *
  * A frozen snapshot: it owns all it points to.  Jobs are sorted by id, nodes by
- * name, kinds and limits by name, whatever order they were put in, so that no
- * solver can depend on the order of the input.
+ * name, kinds and limits by name, byte by byte, whatever order they were put in,
+ * so that no solver can depend on the order of the input.
  */
 #ifndef ALLOCATOR_PROBLEM_H
 #define ALLOCATOR_PROBLEM_H
@@ -35,11 +35,15 @@ struct problem_job {
 	struct curve *curves; /* one a kind; without points: cannot run on it */
 	int present;      /* nodes it has now, counted from nodes */
 	int present_kind; /* of those; 0 without any */
+	/* Worked out once, when all is read: */
+	int limit;            /* index into limits; -1: none */
+	double unit_rate;     /* of one node, which speed-up is against */
+	double present_speed; /* v_j of what it has now */
 };
 
 struct problem_limit {
 	char *user;
-	int max_nodes; /* of all jobs of the user together */
+	int max_nodes; /* of all jobs of the user together; 0 is legal */
 };
 
 struct problem {
@@ -61,7 +65,8 @@ struct problem {
 
 /*
  * Read a problem.  Every fault of the contract is EINVAL with the path of the
- * place: "jobs[3].curve[1]: rate is negative".  NULL; ENOMEM.
+ * place: "jobs[3].curve[1]: rate is negative".  NULL; ENOMEM.  Absent:
+ * objective speedup, horizon_s 120, weight 1, costs 0, kind and user none.
  */
 struct problem *problem_read(const json_t *root, struct err *err);
 
@@ -82,7 +87,13 @@ int problem_allows(const struct problem *problem, size_t job, int kind, int node
 /* Largest size worth looking at on this kind: the curve is flat beyond. */
 int problem_top(const struct problem *problem, size_t job, int kind);
 
-/* Index of the limit of the job's user, or -1. */
-int problem_limit_of(const struct problem *problem, size_t job);
+/* The only kind that there are nodes of (any, without nodes); -1: several. */
+int problem_only_kind(const struct problem *problem);
+
+/*
+ * Fill in what is worked out once, after everything else is there and sorted.
+ * Whoever makes a problem by other means than problem_read calls it.
+ */
+void problem_finish(struct problem *problem);
 
 #endif

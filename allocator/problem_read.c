@@ -2,119 +2,69 @@
  * problem_read.c - a problem from JSON, strictly.
  *
  * Kinds first (jobs' curves are by kind), then jobs, then nodes (which name
- * jobs).  Every object is checked against the keys it may have; the place where
- * a reader is travels with it as a path, so that the sentence can say
- * "jobs[3].curve[1]: rate is negative".
+ * jobs), limits last.  Every object is checked against the keys it may have; the
+ * place where a reader is travels with it as a path, so that the sentence can
+ * say "jobs[3].curve[1]: rate is negative".  Paths count as the input does,
+ * although everything is sorted in the end: so all that needs an index of the
+ * input is checked before its array is sorted.
+ *
+ * A job's `curve` counts on every kind that its `curves` does not name.
  */
 #include <errno.h>
 #include <math.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "allocator/field.h"
 #include "allocator/problem.h"
 
-#define NAME_BYTES 255
-#define VALUE_MAX 1e15
-
-struct path {
-	char text[160];
-};
-
-static struct path at(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-
-static struct path at(const char *fmt, ...)
-{
-	struct path path;
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(path.text, sizeof(path.text), fmt, ap);
-	va_end(ap);
-	return path;
-}
-
-static int fault(struct err *err, struct path path, const char *why)
-{
-	return err_set(err, EINVAL, "%s: %s", path.text, why);
-}
+#define RATE_MAX    1e15
+#define SPEEDUP_MAX 1e12 /* against one node; keeps all sums finite */
+#define KINDS_MAX   256
+#define SECONDS_MAX 1e9
 
 static int no_memory(struct err *err)
 {
 	return err_set(err, ENOMEM, "reading the problem: out of memory");
 }
 
-static int known_keys(const json_t *object, const char *prefix, const char *const *keys,
-	struct err *err)
+/* A string of an object in an array, and which one. */
+struct named {
+	const char *name;
+	size_t index;
+};
+
+static int by_name_then_index(const void *a, const void *b)
 {
-	const char *key;
-	json_t *value;
+	const struct named *x = a, *y = b;
+	int order = strcmp(x->name, y->name);
 
-	json_object_foreach((json_t *)object, key, value)
-	{
-		const char *const *k = keys;
-
-		while (*k && strcmp(*k, key))
-			k++;
-		if (!*k)
-			return fault(err, at("%s%.60s", prefix, key), "unknown key");
-	}
-	return 0;
+	return order ? order : x->index < y->index ? -1 : x->index > y->index;
 }
 
-/* A number of the range; absent: *out stays, when it may be. */
-static int take_real(const json_t *object, const char *prefix, const char *key, int required,
-	double min, double max, double *out, struct err *err)
+/* No two objects of the array have the same string under this key. */
+static int check_unique(
+	const json_t *array, const char *what, const char *key, struct err *err)
 {
-	const json_t *value = json_object_get(object, key);
-	double number;
+	size_t n = json_array_size(array), twin = 0;
+	struct named *all = calloc(n + 1, sizeof(*all));
 
-	if (!value && !required)
-		return 0;
-	if (!value)
-		return fault(err, at("%s%s", prefix, key), "is missing");
-	if (!json_is_number(value))
-		return fault(err, at("%s%s", prefix, key), "is not a number");
-	number = json_number_value(value);
-	if (!isfinite(number) || number < min || number > max)
-		return err_set(err, EINVAL, "%s%s: %g is not between %g and %g", prefix, key,
-			number, min, max);
-	*out = number;
-	return 0;
-}
-
-static int take_int(const json_t *object, const char *prefix, const char *key, int required,
-	int min, int max, int *out, struct err *err)
-{
-	const json_t *value = json_object_get(object, key);
-	double number = 0;
-
-	if (value && json_is_real(value))
-		return fault(err, at("%s%s", prefix, key), "is not a whole number");
-	if (take_real(object, prefix, key, required, min, max, &number, err) != 0)
-		return -1;
-	if (value)
-		*out = (int)number;
-	return 0;
-}
-
-static int take_name(const json_t *object, const char *prefix, const char *key, int required,
-	char **out, struct err *err)
-{
-	const json_t *value = json_object_get(object, key);
-	const char *text = json_string_value(value);
-
-	if ((!value || json_is_null(value)) && !required)
-		return 0;
-	if (!value)
-		return fault(err, at("%s%s", prefix, key), "is missing");
-	if (!text)
-		return fault(err, at("%s%s", prefix, key), "is not a string");
-	if (!text[0] || strlen(text) > NAME_BYTES || strlen(text) != json_string_length(value))
-		return fault(err, at("%s%s", prefix, key), "is no name of 1 to 255 bytes");
-	*out = strdup(text);
-	return *out ? 0 : no_memory(err);
+	if (!all)
+		return no_memory(err);
+	for (size_t i = 0; i < n; i++)
+		all[i] = (struct named){
+			json_string_value(json_object_get(json_array_get(array, i), key)), i
+		};
+	qsort(all, n, sizeof(*all), by_name_then_index);
+	for (size_t i = 1; i < n; i++)
+		if (!strcmp(all[i - 1].name, all[i].name) &&
+			(!twin || all[i].index < all[twin].index))
+			twin = i;
+	if (twin)
+		err_set(err, EINVAL, "%s[%zu].%s: is a duplicate of %s[%zu]", what,
+			all[twin].index, key, what, all[twin - 1].index);
+	free(all);
+	return twin ? -1 : 0;
 }
 
 static int by_str(const void *a, const void *b)
@@ -124,20 +74,22 @@ static int by_str(const void *a, const void *b)
 
 /* --- kinds -------------------------------------------------------------------- */
 
-static int add_kind(struct problem *problem, const char *name)
+static int add_kind(struct problem *problem, const char *name, struct err *err)
 {
 	char **grown;
 
 	for (size_t i = 0; i < problem->n_kinds; i++)
 		if (!strcmp(problem->kinds[i], name))
 			return 0;
+	if (problem->n_kinds == KINDS_MAX)
+		return err_set(err, EINVAL, "nodes: more than %d kinds", KINDS_MAX);
 	grown = realloc(problem->kinds, (problem->n_kinds + 1) * sizeof(*grown));
 	if (!grown)
-		return -1;
+		return no_memory(err);
 	problem->kinds = grown;
 	grown[problem->n_kinds] = strdup(name);
 	if (!grown[problem->n_kinds])
-		return -1;
+		return no_memory(err);
 	problem->n_kinds++;
 	return 0;
 }
@@ -162,19 +114,19 @@ static int collect_kinds(struct problem *problem, const json_t *nodes, const jso
 	{
 		const char *kind = json_string_value(json_object_get(item, "kind"));
 
-		if (add_kind(problem, kind ? kind : "") != 0)
-			return no_memory(err);
+		if (add_kind(problem, kind ? kind : "", err) != 0)
+			return -1;
 	}
 	json_array_foreach((json_t *)jobs, i, item)
 	{
 		json_object_foreach(json_object_get(item, "curves"), key, curve)
 		{
-			if (add_kind(problem, key) != 0)
-				return no_memory(err);
+			if (add_kind(problem, key, err) != 0)
+				return -1;
 		}
 	}
-	if (problem->n_kinds == 0 && add_kind(problem, "") != 0)
-		return no_memory(err);
+	if (problem->n_kinds == 0 && add_kind(problem, "", err) != 0)
+		return -1;
 	qsort(problem->kinds, problem->n_kinds, sizeof(char *), by_str);
 	problem->kind_nodes = calloc(problem->n_kinds, sizeof(int));
 	return problem->kind_nodes ? 0 : no_memory(err);
@@ -182,74 +134,108 @@ static int collect_kinds(struct problem *problem, const json_t *nodes, const jso
 
 /* --- jobs --------------------------------------------------------------------- */
 
-static int read_point(const json_t *pair, struct path path, struct curve *curve,
-	struct err *err)
+static int read_point(
+	const json_t *pair, struct path path, struct curve *curve, struct err *err)
 {
 	const json_t *nodes = json_array_get(pair, 0), *rate = json_array_get(pair, 1);
+	const struct curve_point *last = curve->points + curve->n_points - 1;
 	struct curve_point point = { 0, 0, 0 };
 
 	if (json_array_size(pair) != 2 || !json_is_integer(nodes) || !json_is_number(rate))
-		return fault(err, path, "is not [nodes, rate]");
+		return field_fault(err, path, "is not [nodes, rate]");
 	if (json_integer_value(nodes) < 1 || json_integer_value(nodes) > PROBLEM_NODES_MAX)
-		return fault(err, path, "nodes are not between 1 and 100000");
+		return field_fault(err, path, "nodes are not between 1 and 100000");
 	point.nodes = (int)json_integer_value(nodes);
 	point.rate_per_s = json_number_value(rate);
 	if (point.rate_per_s < 0)
-		return fault(err, path, "rate is negative");
-	if (!isfinite(point.rate_per_s) || point.rate_per_s > VALUE_MAX)
-		return fault(err, path, "rate is too large");
-	if (curve->n_points > 0 && curve->points[curve->n_points - 1].nodes >= point.nodes)
-		return fault(err, path, "nodes do not ascend");
-	return curve_set(curve, point) == 0 ? 0 : no_memory(err);
+		return field_fault(err, path, "rate is negative");
+	if (!(point.rate_per_s <= RATE_MAX))
+		return field_fault(err, path, "rate is over 1e15");
+	if (curve->n_points > 0 && last->nodes >= point.nodes)
+		return field_fault(err, path, "nodes do not ascend");
+	curve->points[curve->n_points++] = point;
+	return 0;
 }
 
-static int read_curve(const struct problem *problem, const json_t *points, struct path path,
-	struct curve *curve, struct err *err)
+static int read_curve(
+	const json_t *points, struct path path, struct curve *curve, struct err *err)
 {
-	size_t i;
-	json_t *pair;
+	size_t n = json_array_size(points);
 
 	if (!json_is_array(points))
-		return fault(err, path, "is not an array of [nodes, rate]");
-	if (json_array_size(points) == 0)
-		return fault(err, path, "is empty");
-	json_array_foreach((json_t *)points, i, pair)
-	{
-		if (read_point(pair, at("%s[%zu]", path.text, i), curve, err) != 0)
+		return field_fault(err, path, "is not an array of [nodes, rate]");
+	if (n == 0)
+		return field_fault(err, path, "is empty");
+	curve->points = calloc(n, sizeof(*curve->points));
+	if (!curve->points)
+		return no_memory(err);
+	for (size_t i = 0; i < n; i++)
+		if (read_point(json_array_get(points, i), path_at("%s[%zu]", path.text, i),
+			    curve, err) != 0)
 			return -1;
-	}
-	if (problem->objective == OBJECTIVE_SPEEDUP && curve_rate(curve, 1) <= 0)
-		return fault(err, path, "rate of one node is 0, there is no speed-up over it");
 	return 0;
+}
+
+/* Speed-up divides by the rate of one node. */
+static int check_unit(const struct problem *problem, struct path path,
+	const struct curve *curve, struct err *err)
+{
+	double unit = curve_rate(curve, 1);
+
+	if (problem->objective != OBJECTIVE_SPEEDUP)
+		return 0;
+	if (unit <= 0)
+		return field_fault(
+			err, path, "rate of one node is 0, there is no speed-up over it");
+	for (size_t i = 0; i < curve->n_points; i++)
+		if (!(curve->points[i].rate_per_s / unit <= SPEEDUP_MAX))
+			return field_fault(err, path, "speed-up over one node is over 1e12");
+	return 0;
+}
+
+/* The job's one curve, for every kind that has none of its own. */
+static int read_common_curve(const struct problem *problem, const json_t *points,
+	struct path path, struct problem_job *job, struct err *err)
+{
+	struct curve curve;
+	int rc;
+
+	curve_init(&curve);
+	rc = read_curve(points, path, &curve, err);
+	if (rc == 0)
+		rc = check_unit(problem, path, &curve, err);
+	for (size_t t = 0; rc == 0 && t < problem->n_kinds; t++)
+		if (job->curves[t].n_points == 0 &&
+			curve_copy(&job->curves[t], &curve) != 0)
+			rc = no_memory(err);
+	curve_fini(&curve);
+	return rc;
 }
 
 static int read_curves(const struct problem *problem, const json_t *object,
 	const char *prefix, struct problem_job *job, struct err *err)
 {
-	json_t *one = json_object_get(object, "curve"), *many = json_object_get(object, "curves");
+	json_t *one = json_object_get(object, "curve");
+	json_t *many = json_object_get(object, "curves"), *points;
 	const char *kind;
-	json_t *points;
 
-	if (!one == !many)
-		return fault(err, at("%scurve", prefix),
-			one ? "there is also curves" : "is missing");
-	if (one) {
-		/* One curve for a job that does not care about kinds. */
-		for (size_t t = 0; t < problem->n_kinds; t++)
-			if (read_curve(problem, one, at("%scurve", prefix), &job->curves[t],
-				    err) != 0)
-				return -1;
-		return 0;
-	}
-	if (!json_is_object(many) || json_object_size(many) == 0)
-		return fault(err, at("%scurves", prefix), "is not an object of curves");
+	if (!one && !many)
+		return field_fault(err, path_at("%scurve", prefix), "is missing");
+	if (many && json_object_size(many) == 0)
+		return field_fault(
+			err, path_at("%scurves", prefix), "is not an object of curves");
 	json_object_foreach(many, kind, points)
 	{
-		if (read_curve(problem, points, at("%scurves.%.60s", prefix, kind),
-			    &job->curves[find_kind(problem, kind)], err) != 0)
+		struct path path = path_at("%scurves.%.60s", prefix, kind);
+		struct curve *curve = &job->curves[find_kind(problem, kind)];
+
+		if (read_curve(points, path, curve, err) != 0 ||
+			check_unit(problem, path, curve, err) != 0)
 			return -1;
 	}
-	return 0;
+	return one ? read_common_curve(
+			     problem, one, path_at("%scurve", prefix), job, err)
+		   : 0;
 }
 
 static int read_job(const struct problem *problem, const json_t *object, const char *prefix,
@@ -265,20 +251,20 @@ static int read_job(const struct problem *problem, const json_t *object, const c
 	if (!job->curves)
 		return no_memory(err);
 	job->weight = 1;
-	if (known_keys(object, prefix, keys, err) != 0 ||
-		take_name(object, prefix, "id", 1, &job->id, err) != 0 ||
-		take_name(object, prefix, "user", 0, &job->user, err) != 0 ||
-		take_real(object, prefix, "weight", 0, 1e-9, 1e9, &job->weight, err) != 0 ||
-		take_int(object, prefix, "min_nodes", 1, 1, PROBLEM_NODES_MAX,
+	if (field_known(object, prefix, keys, err) != 0 ||
+		field_name(object, prefix, "id", 1, &job->id, err) != 0 ||
+		field_name(object, prefix, "user", 0, &job->user, err) != 0 ||
+		field_real(object, prefix, "weight", 0, 0, 1e9, &job->weight, err) != 0 ||
+		field_int(object, prefix, "min_nodes", 1, 1, PROBLEM_NODES_MAX,
 			&job->min_nodes, err) != 0 ||
-		take_int(object, prefix, "max_nodes", 1, 1, PROBLEM_NODES_MAX,
+		field_int(object, prefix, "max_nodes", 1, 1, PROBLEM_NODES_MAX,
 			&job->max_nodes, err) != 0 ||
-		take_real(object, prefix, "grow_s", 0, 0, 1e9, &job->grow_s, err) != 0 ||
-		take_real(object, prefix, "shrink_s", 0, 0, 1e9, &job->shrink_s, err) != 0 ||
-		take_real(object, prefix, "start_s", 0, 0, 1e9, &job->start_s, err) != 0)
+		field_real(object, prefix, "grow_s", 0, 0, SECONDS_MAX, &job->grow_s, err) != 0 ||
+		field_real(object, prefix, "shrink_s", 0, 0, SECONDS_MAX, &job->shrink_s, err) != 0 ||
+		field_real(object, prefix, "start_s", 0, 0, SECONDS_MAX, &job->start_s, err) != 0)
 		return -1;
 	if (job->min_nodes > job->max_nodes)
-		return fault(err, at("%smin_nodes", prefix), "is more than max_nodes");
+		return field_fault(err, path_at("%smin_nodes", prefix), "is more than max_nodes");
 	return read_curves(problem, object, prefix, job, err);
 }
 
@@ -307,18 +293,13 @@ static int read_jobs(struct problem *problem, const json_t *array, struct err *e
 		return no_memory(err);
 	for (size_t i = 0; i < n; i++) {
 		problem->n_jobs = i + 1;
-		if (read_job(problem, json_array_get(array, i), at("jobs[%zu].", i).text,
+		if (read_job(problem, json_array_get(array, i), path_at("jobs[%zu].", i).text,
 			    &problem->jobs[i], err) != 0)
 			return -1;
-		for (size_t k = 0; n <= 64 && k < i; k++)
-			if (!strcmp(problem->jobs[k].id, problem->jobs[i].id))
-				return fault(err, at("jobs[%zu].id", i), "is a duplicate");
 	}
+	if (check_unique(array, "jobs", "id", err) != 0)
+		return -1;
 	qsort(problem->jobs, n, sizeof(*problem->jobs), by_id);
-	for (size_t i = 1; i < n; i++)
-		if (!strcmp(problem->jobs[i - 1].id, problem->jobs[i].id))
-			return fault(err, at("jobs: id %.60s", problem->jobs[i].id),
-				"is a duplicate");
 	return 0;
 }
 
@@ -334,15 +315,15 @@ static int own(struct problem *problem, const json_t *object, const char *prefix
 	if (!owner || json_is_null(owner))
 		return 0;
 	if (!json_is_string(owner))
-		return fault(err, at("%sjob", prefix), "is neither an id nor null");
+		return field_fault(err, path_at("%sjob", prefix), "is neither an id nor null");
 	node->job = find_job(problem, json_string_value(owner));
 	if (node->job < 0)
-		return fault(err, at("%sjob", prefix), "is an unknown id");
+		return field_fault(err, path_at("%sjob", prefix), "is an unknown id");
 	job = &problem->jobs[node->job];
 	if (job->present > 0 && job->present_kind != node->kind)
-		return fault(err, at("%skind", prefix), "its job runs on another kind");
+		return field_fault(err, path_at("%skind", prefix), "its job runs on another kind");
 	if (job->curves[node->kind].n_points == 0)
-		return fault(err, at("%skind", prefix), "its job has no curve for it");
+		return field_fault(err, path_at("%skind", prefix), "its job has no curve for it");
 	job->present++;
 	job->present_kind = node->kind;
 	return 0;
@@ -357,10 +338,10 @@ static int read_node(struct problem *problem, const json_t *object, const char *
 	if (!json_is_object(object))
 		return err_set(err, EINVAL, "%.*s: is not an object",
 			(int)strlen(prefix) - 1, prefix);
-	if (known_keys(object, prefix, keys, err) != 0 ||
-		take_name(object, prefix, "name", 1, &node->name, err) != 0 ||
-		take_int(object, prefix, "group", 0, 0, 1 << 30, &node->group, err) != 0 ||
-		take_name(object, prefix, "kind", 0, &kind, err) != 0)
+	if (field_known(object, prefix, keys, err) != 0 ||
+		field_name(object, prefix, "name", 1, &node->name, err) != 0 ||
+		field_int(object, prefix, "group", 0, 0, 1 << 30, &node->group, err) != 0 ||
+		field_name(object, prefix, "kind", 0, &kind, err) != 0)
 		return -1;
 	node->kind = find_kind(problem, kind ? kind : "");
 	free(kind);
@@ -371,9 +352,8 @@ static int read_node(struct problem *problem, const json_t *object, const char *
 static int by_name(const void *a, const void *b)
 {
 	const struct problem_node *x = a, *y = b;
-	int order = strverscmp(x->name, y->name);
 
-	return order ? order : strcmp(x->name, y->name);
+	return strcmp(x->name, y->name);
 }
 
 static int read_nodes(struct problem *problem, const json_t *array, struct err *err)
@@ -385,15 +365,13 @@ static int read_nodes(struct problem *problem, const json_t *array, struct err *
 		return no_memory(err);
 	for (size_t i = 0; i < n; i++) {
 		problem->n_nodes = i + 1;
-		if (read_node(problem, json_array_get(array, i), at("nodes[%zu].", i).text,
+		if (read_node(problem, json_array_get(array, i), path_at("nodes[%zu].", i).text,
 			    &problem->nodes[i], err) != 0)
 			return -1;
 	}
+	if (check_unique(array, "nodes", "name", err) != 0)
+		return -1;
 	qsort(problem->nodes, n, sizeof(*problem->nodes), by_name);
-	for (size_t i = 1; i < n; i++)
-		if (!strcmp(problem->nodes[i - 1].name, problem->nodes[i].name))
-			return fault(err, at("nodes: name %.60s", problem->nodes[i].name),
-				"is a duplicate");
 	return 0;
 }
 
@@ -416,23 +394,21 @@ static int read_limits(struct problem *problem, const json_t *array, struct err 
 		return no_memory(err);
 	for (size_t i = 0; i < n; i++) {
 		const json_t *object = json_array_get(array, i);
-		struct path prefix = at("limits[%zu].", i);
+		struct path prefix = path_at("limits[%zu].", i);
 		struct problem_limit *limit = &problem->limits[i];
 
 		problem->n_limits = i + 1;
 		if (!json_is_object(object))
-			return fault(err, at("limits[%zu]", i), "is not an object");
-		if (known_keys(object, prefix.text, keys, err) != 0 ||
-			take_name(object, prefix.text, "user", 1, &limit->user, err) != 0 ||
-			take_int(object, prefix.text, "max_nodes", 1, 0, PROBLEM_NODES_MAX,
+			return field_fault(err, path_at("limits[%zu]", i), "is not an object");
+		if (field_known(object, prefix.text, keys, err) != 0 ||
+			field_name(object, prefix.text, "user", 1, &limit->user, err) != 0 ||
+			field_int(object, prefix.text, "max_nodes", 1, 0, PROBLEM_NODES_MAX,
 				&limit->max_nodes, err) != 0)
 			return -1;
 	}
+	if (check_unique(array, "limits", "user", err) != 0)
+		return -1;
 	qsort(problem->limits, n, sizeof(*problem->limits), by_user);
-	for (size_t i = 1; i < n; i++)
-		if (!strcmp(problem->limits[i - 1].user, problem->limits[i].user))
-			return fault(err, at("limits: user %.60s", problem->limits[i].user),
-				"is a duplicate");
 	return 0;
 }
 
@@ -444,16 +420,16 @@ static int read_header(struct problem *problem, const json_t *root, struct err *
 	const char *word = json_string_value(objective);
 	int version = 0;
 
-	if (known_keys(root, "", keys, err) != 0 ||
-		take_int(root, "", "version", 1, 1, 1, &version, err) != 0)
+	if (field_known(root, "", keys, err) != 0 ||
+		field_int(root, "", "version", 1, 1, 1, &version, err) != 0)
 		return -1;
 	problem->horizon_s = 120;
 	problem->objective = OBJECTIVE_SPEEDUP;
 	if (word && !strcmp(word, "throughput"))
 		problem->objective = OBJECTIVE_THROUGHPUT;
 	else if (objective && (!word || strcmp(word, "speedup")))
-		return fault(err, at("objective"), "is not speedup or throughput");
-	return take_real(root, "", "horizon_s", 0, 1e-3, 1e9, &problem->horizon_s, err);
+		return field_fault(err, path_at("objective"), "is not speedup or throughput");
+	return field_real(root, "", "horizon_s", 0, 1e-3, SECONDS_MAX, &problem->horizon_s, err);
 }
 
 static int check_array(const json_t *root, const char *key, int required, size_t max,
@@ -464,9 +440,9 @@ static int check_array(const json_t *root, const char *key, int required, size_t
 	if (!array && !required)
 		return 0;
 	if (!array)
-		return fault(err, at("%s", key), "is missing");
+		return field_fault(err, path_at("%s", key), "is missing");
 	if (!json_is_array(array))
-		return fault(err, at("%s", key), "is not an array");
+		return field_fault(err, path_at("%s", key), "is not an array");
 	if (json_array_size(array) > max)
 		return err_set(err, EINVAL, "%s: more than %zu", key, max);
 	return 0;
@@ -485,7 +461,10 @@ static int read_all(struct problem *problem, const json_t *root, struct err *err
 		return -1;
 	if (read_jobs(problem, jobs, err) != 0 || read_nodes(problem, nodes, err) != 0)
 		return -1;
-	return read_limits(problem, json_object_get(root, "limits"), err);
+	if (read_limits(problem, json_object_get(root, "limits"), err) != 0)
+		return -1;
+	problem_finish(problem);
+	return 0;
 }
 
 struct problem *problem_read(const json_t *root, struct err *err)
@@ -515,6 +494,7 @@ struct problem *problem_parse(const char *text, size_t size, struct err *err)
 	struct problem *problem;
 
 	if (!root) {
+		field_make_printable(why.text);
 		err_set(err, EINVAL, "line %d column %d: %s", why.line, why.column, why.text);
 		return NULL;
 	}

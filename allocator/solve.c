@@ -3,7 +3,7 @@
  *
  * A solution is one share a job.  The solvers differ in what they promise, never
  * in what they mean: values come from problem_value, bounds of sizes from
- * problem_allows, and verify.c checks the result of each.
+ * problem_allows, and plan_verify checks the result of each.
  */
 #include "allocator/solve.h"
 
@@ -81,11 +81,6 @@ double solution_value(const struct problem *problem, const struct share *shares)
 	return sum;
 }
 
-int solve_dp_fits(const struct problem *problem)
-{
-	return problem->n_kinds == 1;
-}
-
 int solve(const struct problem *problem, enum solver solver, double limit_s,
 	incumbent_f follow, void *arg, struct solution *out, struct err *err)
 {
@@ -97,7 +92,9 @@ int solve(const struct problem *problem, enum solver solver, double limit_s,
 	case SOLVER_GREEDY:
 		return solve_greedy(problem, out, err);
 	case SOLVER_MILP:
-		return solve_milp(problem, limit_s, follow, arg, out, err);
+		return solve_milp(problem,
+			solve_dp_fits(problem) ? SOLVER_DP : SOLVER_GREEDY, limit_s,
+			follow, arg, out, err);
 	default:
 		return err_set(err, EINVAL, "solving: no such solver");
 	}

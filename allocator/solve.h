@@ -9,7 +9,7 @@ enum solver {
 	SOLVER_UNSET = 0,
 	SOLVER_AUTO,   /* dp where it is exact, else milp */
 	SOLVER_MILP,   /* GLPK: exact; in a child process only (GLPK may abort) */
-	SOLVER_DP,     /* exact for one kind of node */
+	SOLVER_DP,     /* exact, for one kind of node */
 	SOLVER_GREEDY, /* never fails, not exact */
 };
 
@@ -52,19 +52,24 @@ double solution_value(const struct problem *problem, const struct share *shares)
 typedef void (*incumbent_f)(const struct solution *better, void *arg);
 
 /*
- * Each fills an initialised *out.  limit_s: wall seconds, INFINITY for none
- * (milp alone looks at it, and may overrun: a caller with a deadline uses
- * child.h).  Same problem, same solution; of equal solutions the one that moves fewer
- * nodes.  -1 with ENOMEM, or EINVAL where the solver does not fit the problem.
+ * Each fills an initialised *out, whose objective is the sum of the values of its
+ * shares.  limit_s: wall seconds, INFINITY for none (milp alone looks at it, and
+ * may overrun: a caller with a deadline uses child.h).  Same problem, same
+ * solution, whatever order it came in; of equal solutions the dp, and milp where
+ * the dp fits, take one that moves fewest nodes; none moves anything when the
+ * present assignment is as good as any.  -1 with ENOMEM, or EINVAL where the
+ * solver does not fit the problem.
  */
 int solve(const struct problem *problem, enum solver solver, double limit_s,
 	incumbent_f follow, void *arg, struct solution *out, struct err *err);
 int solve_dp(const struct problem *problem, struct solution *out, struct err *err);
 int solve_greedy(const struct problem *problem, struct solution *out, struct err *err);
-int solve_milp(const struct problem *problem, double limit_s, incumbent_f follow, void *arg,
-	struct solution *out, struct err *err);
 
-/* The DP is exact for it: one kind of node. */
+/* first: whose solution it starts from, SOLVER_DP (where it fits) or SOLVER_GREEDY. */
+int solve_milp(const struct problem *problem, enum solver first, double limit_s,
+	incumbent_f follow, void *arg, struct solution *out, struct err *err);
+
+/* The DP is exact for it (one kind of node), and its table not too large. */
 int solve_dp_fits(const struct problem *problem);
 
 #endif

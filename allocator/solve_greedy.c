@@ -1,12 +1,19 @@
 /*
  * solve_greedy.c - best value per node, one step after the other.
  *
- * From nobody having anything, again and again the job is raised for which
- * the gain per added node is largest, over all sizes that still fit (so a job whose curve is
- * flat at first can jump).  Not exact for curves that are not concave, but
- * never infeasible and quick: the fallback when a solver fails, and the floor
- * below which no plan may be.  Leaving everything as it is, where that is
- * allowed, is tried as well.
+ * Again and again the job is raised for which the gain per added node is largest,
+ * over all sizes that still fit: so a job whose curve is flat at first jumps over
+ * that part.  Not exact for curves that are not concave, but never infeasible and
+ * quick: the fallback when a solver fails, and the floor below which no plan may
+ * be.
+ *
+ * It climbs twice: from nobody having anything, and from what is there now, where
+ * that is allowed.  Costs make the present worth more than its values alone, so
+ * the second start is often the better one, and of equals it wins.
+ *
+ * A job's best step changes when the job is raised, and when the step does not
+ * fit any more; nothing else makes it worth more.  So each is kept, and only the
+ * one that was about to be taken is looked at again.
  */
 #include "allocator/solve.h"
 
@@ -14,153 +21,185 @@
 #include <math.h>
 #include <stdlib.h>
 
-struct room {
-	int *kinds;  /* free nodes of each kind */
-	int *limits; /* of each user that are not used up */
-};
+#include "allocator/choice.h"
 
 struct step {
-	size_t job;
-	struct share to;
-	double gain, per_node;
+	size_t to;       /* index of a choice */
+	int more;        /* nodes */
+	double per_node; /* 0: there is none */
 };
 
-static int room_init(struct room *room, const struct problem *problem)
+struct climb {
+	const struct problem *problem;
+	const struct choices *choices;
+	int *kinds;  /* free nodes of each kind */
+	int *limits; /* of each user that are not used up */
+	size_t *at;  /* each job's choice */
+	struct step *steps;
+};
+
+static int climb_init(
+	struct climb *climb, const struct problem *problem, const struct choices *choices)
 {
-	room->kinds = calloc(problem->n_kinds, sizeof(int));
-	room->limits = calloc(problem->n_limits + 1, sizeof(int));
-	if (!room->kinds || !room->limits)
-		return -1;
-	for (size_t t = 0; t < problem->n_kinds; t++)
-		room->kinds[t] = problem->kind_nodes[t];
-	for (size_t i = 0; i < problem->n_limits; i++)
-		room->limits[i] = problem->limits[i].max_nodes;
-	return 0;
+	climb->problem = problem;
+	climb->choices = choices;
+	climb->kinds = calloc(problem->n_kinds, sizeof(int));
+	climb->limits = calloc(problem->n_limits + 1, sizeof(int));
+	climb->at = calloc(problem->n_jobs + 1, sizeof(*climb->at));
+	climb->steps = calloc(problem->n_jobs + 1, sizeof(*climb->steps));
+	return climb->kinds && climb->limits && climb->at && climb->steps ? 0 : -1;
 }
 
-static void room_fini(struct room *room)
+static void climb_fini(struct climb *climb)
 {
-	free(room->kinds);
-	free(room->limits);
+	free(climb->kinds);
+	free(climb->limits);
+	free(climb->at);
+	free(climb->steps);
 }
 
-/* Nodes that the job could have of this kind, its own share included. */
-static int reach(const struct problem *problem, const struct room *room, size_t j,
-	struct share own, int kind)
+static int fits(const struct climb *climb, size_t j, int kind, int more)
 {
-	int limit = problem_limit_of(problem, j);
-	int most = room->kinds[kind] + (own.kind == kind ? own.nodes : 0);
+	int limit = climb->problem->jobs[j].limit;
 
-	if (limit >= 0 && room->limits[limit] + own.nodes < most)
-		most = room->limits[limit] + own.nodes;
-	return most;
+	return more <= climb->kinds[kind] && (limit < 0 || more <= climb->limits[limit]);
 }
 
-static void consider(const struct problem *problem, const struct room *room, size_t j,
-	struct share own, struct step *best)
+static void put(struct climb *climb, size_t j, size_t choice, int more)
 {
-	double now = problem_value(problem, j, own.kind, own.nodes);
+	int limit = climb->problem->jobs[j].limit;
 
-	for (size_t t = 0; t < problem->n_kinds; t++) {
-		int most = reach(problem, room, j, own, (int)t);
-		int top = problem_top(problem, j, (int)t);
-
-		if (own.nodes > 0 && own.kind != (int)t)
-			continue;
-		for (int k = own.nodes + 1; k <= most && k <= top; k++) {
-			double gain, per_node;
-
-			if (!problem_allows(problem, j, (int)t, k))
-				continue;
-			gain = problem_value(problem, j, (int)t, k) - now;
-			per_node = gain / (k - own.nodes);
-			if (gain > 0 && per_node > best->per_node * (1 + 1e-12))
-				*best = (struct step){ j, { (int)t, k }, gain, per_node };
-		}
-	}
-}
-
-static void take(const struct problem *problem, struct room *room, struct share *share,
-	const struct step *step)
-{
-	int limit = problem_limit_of(problem, step->job);
-	int more = step->to.nodes - share->nodes;
-
-	room->kinds[step->to.kind] -= more;
+	climb->kinds[climb->choices->list[choice].kind] -= more;
 	if (limit >= 0)
-		room->limits[limit] -= more;
-	*share = step->to;
+		climb->limits[limit] -= more;
+	climb->at[j] = choice;
 }
 
-/* The present assignment, if it is a legal plan. */
-static int keep_present(const struct problem *problem, struct room *room, struct share *shares)
+/* Nobody has anything. */
+static void start_empty(struct climb *climb)
 {
-	for (size_t j = 0; j < problem->n_jobs; j++) {
-		const struct problem_job *job = &problem->jobs[j];
-		int limit = problem_limit_of(problem, j);
+	const struct problem *problem = climb->problem;
 
-		shares[j] = (struct share){ job->present_kind, job->present };
-		if (!problem_allows(problem, j, job->present_kind, job->present))
-			return -1;
-		room->kinds[job->present_kind] -= job->present;
-		if (limit >= 0)
-			room->limits[limit] -= job->present;
-		if (limit >= 0 && room->limits[limit] < 0)
-			return -1;
+	for (size_t t = 0; t < problem->n_kinds; t++)
+		climb->kinds[t] = problem->kind_nodes[t];
+	for (size_t i = 0; i < problem->n_limits; i++)
+		climb->limits[i] = problem->limits[i].max_nodes;
+	for (size_t j = 0; j < problem->n_jobs; j++)
+		climb->at[j] = climb->choices->first[j];
+}
+
+/* Each job that may keep what it has does. */
+static void start_present(struct climb *climb)
+{
+	const struct choices *choices = climb->choices;
+
+	start_empty(climb);
+	for (size_t j = 0; j < climb->problem->n_jobs; j++)
+		for (size_t i = choices->first[j]; i < choices->first[j + 1]; i++) {
+			const struct choice *choice = &choices->list[i];
+
+			if (choice->moved == 0 && choice->nodes > 0 &&
+				fits(climb, j, choice->kind, choice->nodes))
+				put(climb, j, i, choice->nodes);
+		}
+}
+
+static void find_step(struct climb *climb, size_t j)
+{
+	const struct choices *choices = climb->choices;
+	const struct choice *now = &choices->list[climb->at[j]];
+	struct step best = { 0, 0, 0 };
+
+	for (size_t i = choices->first[j]; i < choices->first[j + 1]; i++) {
+		const struct choice *to = &choices->list[i];
+		int more = to->nodes - now->nodes;
+		double per_node;
+
+		if (more <= 0 || (now->nodes > 0 && to->kind != now->kind))
+			continue;
+		per_node = (to->value - now->value) / more;
+		if (per_node > best.per_node && fits(climb, j, to->kind, more))
+			best = (struct step){ i, more, per_node };
 	}
-	return 0;
+	climb->steps[j] = best;
 }
 
-static void climb(const struct problem *problem, struct room *room, struct share *shares)
+static size_t best_job(const struct climb *climb)
 {
+	size_t best = 0;
+
+	for (size_t j = 1; j < climb->problem->n_jobs; j++)
+		if (climb->steps[j].per_node > climb->steps[best].per_node)
+			best = j;
+	return best;
+}
+
+static void climb_up(struct climb *climb)
+{
+	if (climb->problem->n_jobs == 0)
+		return;
+	for (size_t j = 0; j < climb->problem->n_jobs; j++)
+		find_step(climb, j);
 	for (;;) {
-		struct step best = { .per_node = 0 };
+		size_t j = best_job(climb);
+		const struct step step = climb->steps[j];
 
-		for (size_t j = 0; j < problem->n_jobs; j++)
-			consider(problem, room, j, shares[j], &best);
-		if (best.gain <= 0)
+		if (step.per_node <= 0)
 			return;
-		take(problem, room, &shares[best.job], &best);
+		if (fits(climb, j, climb->choices->list[step.to].kind, step.more))
+			put(climb, j, step.to, step.more);
+		find_step(climb, j);
 	}
 }
 
-static int from_start(const struct problem *problem, int keep, struct share *shares)
+static double value_of(const struct climb *climb)
 {
-	struct room room = { NULL, NULL };
-	int rc = room_init(&room, problem);
+	double sum = 0;
 
-	if (rc == 0 && keep)
-		rc = keep_present(problem, &room, shares) == 0 ? 0 : 1;
-	if (rc == 0)
-		climb(problem, &room, shares);
-	room_fini(&room);
-	return rc;
+	for (size_t j = 0; j < climb->problem->n_jobs; j++)
+		sum += climb->choices->list[climb->at[j]].value;
+	return sum;
+}
+
+static void write_out(const struct climb *climb, struct share *shares)
+{
+	for (size_t j = 0; j < climb->problem->n_jobs; j++) {
+		const struct choice *choice = &climb->choices->list[climb->at[j]];
+
+		shares[j] = (struct share){ choice->kind, choice->nodes };
+	}
+}
+
+static void climb_twice(struct climb *climb, struct share *shares)
+{
+	double from_empty;
+
+	start_empty(climb);
+	climb_up(climb);
+	from_empty = value_of(climb);
+	write_out(climb, shares);
+	start_present(climb);
+	climb_up(climb);
+	if (value_of(climb) >= from_empty - 1e-12 * climb->choices->scale)
+		write_out(climb, shares);
 }
 
 int solve_greedy(const struct problem *problem, struct solution *out, struct err *err)
 {
-	struct solution kept;
-	int rc;
+	struct choices choices = { NULL, NULL, 0 };
+	struct climb climb = { NULL };
+	int rc = choices_init(&choices, problem);
 
-	for (size_t j = 0; j < problem->n_jobs; j++)
-		out->shares[j] = (struct share){ 0, 0 };
-	if (solution_init(&kept, problem->n_jobs) != 0 ||
-		from_start(problem, 0, out->shares) < 0)
-		goto no_memory;
-	rc = from_start(problem, 1, kept.shares);
-	if (rc < 0)
-		goto no_memory;
-	out->objective = solution_value(problem, out->shares);
-	if (rc == 0 && solution_value(problem, kept.shares) >= out->objective - 1e-9) {
-		kept.objective = solution_value(problem, kept.shares);
-		solution_copy(out, &kept);
+	if (rc == 0)
+		rc = climb_init(&climb, problem, &choices);
+	if (rc == 0) {
+		climb_twice(&climb, out->shares);
+		out->objective = solution_value(problem, out->shares);
+		out->bound = fmax(choices_bound(&choices, problem), out->objective);
+		out->status = SOLVE_FEASIBLE;
+		out->solver = SOLVER_GREEDY;
 	}
-	solution_fini(&kept);
-	out->status = SOLVE_FEASIBLE;
-	out->solver = SOLVER_GREEDY;
-	out->bound = INFINITY;
-	return 0;
-no_memory:
-	solution_fini(&kept);
-	return err_set(err, ENOMEM, "solving by greedy: out of memory");
+	climb_fini(&climb);
+	choices_fini(&choices);
+	return rc == 0 ? 0 : err_set(err, ENOMEM, "solving by greedy: out of memory");
 }

@@ -1,11 +1,11 @@
 /*
  * solve_milp.c - the count-level integer program, on GLPK.
  *
- * One column per class of like jobs and size (nodes of a kind are
+ * One column per class of like jobs and size: nodes of a kind are
  * interchangeable, so nodes themselves need no columns, and merging like jobs
  * into one integer column takes away the symmetry that makes the plain model
- * slow); one row per class (each job gets at most one size), one per kind of
- * node, one per user limit.  Values are relative to having nothing.
+ * slow.  One row per class (each job has at most one size), one per kind of node,
+ * one per user limit.  Values are relative to having nothing.
  *
  *   1. incumbent: the DP where it is exact, else greedy
  *   2. linear relaxation over the sizes on each class's upper hull: no other
@@ -14,19 +14,26 @@
  *   3. a column whose reduced cost is worse than bound less incumbent cannot be
  *      in any better solution: what is left is the core, usually a few dozen
  *      columns (none: the incumbent is proven)
- *   4. glp_intopt on the core, with Gomory cuts
+ *   4. glp_intopt on the core, with Gomory cuts, told of the incumbent
  *
  * GLPK's errors abort the process and its time limit is approximate, so
  * this runs in a child (child.c) wherever there is something to lose.  Every
- * answer of GLPK has its meaning here:
+ * answer of GLPK has its meaning here; "the incumbent" is what was there before,
+ * optimal if it is the DP's, with the bound that was there before:
  *
- *   simplex 0, OPT           -> duals are used
- *   simplex anything else    -> incumbent, feasible, no bound
- *   intopt 0, OPT            -> the better of it and the incumbent, optimal
- *   intopt 0, FEAS, or ETMLIM, EMIPGAP, ESTOP -> the better of both, feasible
- *   intopt 0, NOFEAS, UNDEF, or EBOUND, EROOT, ENOPFS, ENODFS, EFAIL, EINVAL
- *                            -> incumbent, feasible (its own columns are in the
- *                               core: "infeasible" can only be numerical)
+ *   simplex 0, OPT          -> its duals are used
+ *   simplex 0, UNDEF, FEAS, INFEAS, NOFEAS, UNBND, or EBADB, ESING, ECOND,
+ *   EBOUND, EFAIL, EOBJLL, EOBJUL, EITLIM, ETMLIM, ENOPFS, ENODFS
+ *                           -> the incumbent
+ *   intopt 0, OPT           -> the better of it and the incumbent, optimal
+ *   intopt 0, FEAS, or ETMLIM, EMIPGAP, ESTOP with OPT or FEAS
+ *                           -> the better of both, not proven, bound of the tree
+ *   intopt UNDEF, NOFEAS, or EBOUND, EROOT, ENOPFS, ENODFS, EFAIL
+ *                           -> the incumbent (the core holds its columns, so
+ *                              "infeasible" can only be numerical)
+ *
+ * The bound is worked out from the duals by weak duality, not read off: it holds
+ * even where simplex was a little wrong about its optimum.
  */
 #include "allocator/solve.h"
 
@@ -35,6 +42,10 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "allocator/choice.h"
+
+#define GAIN_MAX 1000.0 /* largest coefficient: GLPK's tolerances are absolute */
 
 struct column {
 	int class;
@@ -53,56 +64,40 @@ struct class {
 
 struct model {
 	const struct problem *problem;
+	struct choices choices;
 	struct class *classes;
 	size_t n_classes;
 	struct column *columns;
-	size_t n_columns, room;
+	size_t n_columns;
 	struct solution *best;
 	incumbent_f follow;
 	void *arg;
+	double limit_s;
 	glp_prob *core;
 	int *core_columns; /* model's column of each core column, from 1 */
-	double bound;      /* of the linear relaxation, over all jobs */
 	double nothing;    /* value of nobody having anything */
+	double factor;     /* from gains to GLPK's objective */
+	double tie;        /* no better than this is no better */
+	double tree_bound; /* in GLPK's objective */
 };
 
-/* --- columns and classes --------------------------------------------------------- */
+/* --- columns and classes ------------------------------------------------------- */
 
-static int add_column(struct model *model, struct column column)
+/* The job's sizes of one kind, ascending.  Returns how many. */
+static size_t add_sizes(struct model *model, size_t j, int kind)
 {
-	if (model->n_columns == model->room) {
-		size_t room = model->room ? 2 * model->room : 1024;
-		struct column *grown = realloc(model->columns, room * sizeof(*grown));
+	size_t from = model->n_columns, first = model->choices.first[j];
 
-		if (!grown)
-			return -1;
-		model->columns = grown;
-		model->room = room;
+	for (size_t i = first + 1; i < model->choices.first[j + 1]; i++) {
+		const struct choice *choice = &model->choices.list[i];
+
+		if (choice->kind == kind)
+			model->columns[model->n_columns++] = (struct column){
+				(int)model->n_classes, { kind, choice->nodes },
+				choice->value - model->choices.list[first].value, 0
+			};
 	}
-	model->columns[model->n_columns++] = column;
-	return 0;
-}
-
-/* Sizes of one kind, ascending, each worth more than every smaller one. */
-static int add_sizes(struct model *model, size_t j, int class, int kind)
-{
-	const struct problem *problem = model->problem;
-	double nothing = problem_value(problem, j, 0, 0), best = 0;
-	int top = problem_top(problem, j, kind);
-
-	for (int k = 1; k <= top; k++) {
-		double gain;
-
-		if (!problem_allows(problem, j, kind, k))
-			continue;
-		gain = problem_value(problem, j, kind, k) - nothing;
-		if (gain <= best)
-			continue;
-		best = gain;
-		if (add_column(model, (struct column){ class, { kind, k }, gain, 0 }) != 0)
-			return -1;
-	}
-	return 0;
+	return model->n_columns - from;
 }
 
 /* Upper hull of (nodes, gain) from the origin: Andrew's monotone chain. */
@@ -163,22 +158,23 @@ static int join_class(struct class *class, size_t j)
 static int classify(struct model *model, size_t j)
 {
 	const struct problem *problem = model->problem;
+	const struct problem_job *job = &problem->jobs[j];
 	size_t first = model->n_columns;
-	int limit = problem_limit_of(problem, j);
+	int limit = job->limit;
 	struct class *fresh;
 
 	for (size_t t = 0; t < problem->n_kinds; t++) {
-		size_t from = model->n_columns;
+		size_t from = model->n_columns, n = add_sizes(model, j, (int)t);
 
-		if (add_sizes(model, j, (int)model->n_classes, (int)t) != 0 ||
-			mark_hull(model->columns + from, model->n_columns - from) != 0)
+		if (mark_hull(model->columns + from, n) != 0)
 			return -1;
 	}
 	for (size_t c = 0; c < model->n_classes; c++) {
 		struct class *class = &model->classes[c];
-		int present = problem->jobs[class->jobs[0]].present;
+		const struct problem_job *like = &problem->jobs[class->jobs[0]];
 
-		if (class->limit == limit && present == problem->jobs[j].present &&
+		if (class->limit == limit && like->present == job->present &&
+			like->present_kind == job->present_kind &&
 			same_columns(model, class, first)) {
 			model->n_columns = first;
 			return join_class(class, j);
@@ -192,15 +188,23 @@ static int classify(struct model *model, size_t j)
 static int build(struct model *model)
 {
 	size_t n = model->problem->n_jobs;
+	double most = 0;
 
-	model->classes = calloc(n ? n : 1, sizeof(*model->classes));
-	if (!model->classes)
+	if (choices_init(&model->choices, model->problem) != 0)
+		return -1;
+	model->tie = 1e-12 * model->choices.scale;
+	model->classes = calloc(n + 1, sizeof(*model->classes));
+	model->columns = calloc(model->choices.first[n] + 1, sizeof(*model->columns));
+	if (!model->classes || !model->columns)
 		return -1;
 	for (size_t j = 0; j < n; j++) {
-		model->nothing += problem_value(model->problem, j, 0, 0);
+		model->nothing += model->choices.list[model->choices.first[j]].value;
 		if (classify(model, j) != 0)
 			return -1;
 	}
+	for (size_t i = 0; i < model->n_columns; i++)
+		most = fmax(most, model->columns[i].gain);
+	model->factor = most > 0 ? GAIN_MAX / most : 1;
 	return 0;
 }
 
@@ -211,6 +215,7 @@ static void model_fini(struct model *model)
 	free(model->classes);
 	free(model->columns);
 	free(model->core_columns);
+	choices_fini(&model->choices);
 }
 
 /* --- GLPK ------------------------------------------------------------------------ */
@@ -265,55 +270,69 @@ static glp_prob *create_glpk(const struct model *model)
 	return lp;
 }
 
-static int relax(const struct model *model, glp_prob *lp)
+static int run_simplex(const struct model *model, glp_prob *lp)
 {
 	glp_smcp params;
 
+	glp_init_smcp(&params);
+	params.msg_lev = GLP_MSG_OFF;
+	if (isfinite(model->limit_s))
+		params.tm_lim = (int)fmin(fmax(1000 * model->limit_s, 1), 1e9);
+	return glp_simplex(lp, &params) == 0 && glp_get_status(lp) == GLP_OPT ? 0 : -1;
+}
+
+static int relax(const struct model *model, glp_prob *lp)
+{
 	for (size_t i = 0; i < model->n_columns; i++)
 		if (model->columns[i].hull)
 			add_to_glpk(model, lp, &model->columns[i]);
-	if (glp_get_num_cols(lp) == 0)
-		return 0;
-	glp_init_smcp(&params);
-	params.msg_lev = GLP_MSG_OFF;
-	if (glp_simplex(lp, &params) != 0 || glp_get_status(lp) != GLP_OPT)
-		return -1;
-	return 0;
+	return run_simplex(model, lp);
 }
 
-static double reduced_cost(const struct model *model, glp_prob *lp, const struct column *column)
+/* Duals of a maximum with rows of <= are not negative, but for rounding. */
+static double price_of(const struct model *model, glp_prob *lp, int row)
+{
+	return fmax(glp_get_row_dual(lp, row), 0) / model->factor;
+}
+
+static double reduced_cost(
+	const struct model *model, glp_prob *lp, const struct column *column)
 {
 	const struct class *class = &model->classes[column->class];
-	double price = glp_get_row_dual(lp, row_of_kind(model, column->share.kind));
+	double price = price_of(model, lp, row_of_kind(model, column->share.kind));
 
 	if (class->limit >= 0)
-		price += glp_get_row_dual(lp, row_of_limit(model, class->limit));
+		price += price_of(model, lp, row_of_limit(model, class->limit));
 	return column->gain - price * column->share.nodes -
-	       glp_get_row_dual(lp, column->class + 1);
+	       price_of(model, lp, column->class + 1);
 }
 
-/* The bound that these duals prove, whatever simplex thinks of its own optimum. */
-static double dual_bound(const struct model *model, glp_prob *lp)
+/* Weak duality: what is left of reduced costs above 0 raises its class's price. */
+static double dual_bound(const struct model *model, glp_prob *lp, double *over)
 {
 	const struct problem *problem = model->problem;
 	double sum = model->nothing;
 
+	for (size_t i = 0; i < model->n_columns; i++) {
+		double cost = reduced_cost(model, lp, &model->columns[i]);
+
+		over[model->columns[i].class] = fmax(over[model->columns[i].class], cost);
+	}
 	for (size_t t = 0; t < problem->n_kinds; t++)
-		sum += fmax(glp_get_row_dual(lp, row_of_kind(model, (int)t)), 0) *
-			problem->kind_nodes[t];
+		sum += price_of(model, lp, row_of_kind(model, (int)t)) *
+		       problem->kind_nodes[t];
 	for (size_t i = 0; i < problem->n_limits; i++)
-		sum += fmax(glp_get_row_dual(lp, row_of_limit(model, (int)i)), 0) *
-			problem->limits[i].max_nodes;
+		sum += price_of(model, lp, row_of_limit(model, (int)i)) *
+		       problem->limits[i].max_nodes;
 	for (size_t c = 0; c < model->n_classes; c++)
-		sum += fmax(glp_get_row_dual(lp, (int)c + 1), 0) *
-			(double)model->classes[c].n_jobs;
+		sum += (price_of(model, lp, (int)c + 1) + over[c]) *
+		       (double)model->classes[c].n_jobs;
 	return sum;
 }
 
-static int build_core(struct model *model, glp_prob *lp)
+static int build_core(struct model *model, glp_prob *lp, double bound)
 {
-	double slack = model->bound - model->best->objective;
-	double eps = 1e-9 * (1 + fabs(model->bound));
+	double slack = bound - model->best->objective + 1e-9 * model->choices.scale;
 
 	model->core = create_glpk(model);
 	model->core_columns = calloc(model->n_columns + 1, sizeof(int));
@@ -322,7 +341,7 @@ static int build_core(struct model *model, glp_prob *lp)
 	for (size_t i = 0; i < model->n_columns; i++) {
 		int at;
 
-		if (reduced_cost(model, lp, &model->columns[i]) < -slack - eps)
+		if (reduced_cost(model, lp, &model->columns[i]) < -slack)
 			continue;
 		add_to_glpk(model, model->core, &model->columns[i]);
 		at = glp_get_num_cols(model->core);
@@ -332,139 +351,191 @@ static int build_core(struct model *model, glp_prob *lp)
 	return 0;
 }
 
-/* Counts per class and size -> a share for each job: larger ones to lower ids. */
-static void read_counts(const struct model *model, double (*value)(glp_prob *, int),
-	struct share *shares)
+/* --- solutions in and out of GLPK ------------------------------------------------ */
+
+/*
+ * Counts per class and size into a share for each job: larger sizes to lower ids.
+ * `value` reads a column of lp, whose first columns are the core's.
+ */
+static int read_counts(const struct model *model, glp_prob *lp,
+	double (*value)(glp_prob *, int), struct share *shares)
 {
 	size_t *next = calloc(model->n_classes + 1, sizeof(*next));
 
+	if (!next)
+		return -1;
 	for (size_t j = 0; j < model->problem->n_jobs; j++)
 		shares[j] = (struct share){ 0, 0 };
-	for (int at = glp_get_num_cols(model->core); next && at >= 1; at--) {
+	for (int at = glp_get_num_cols(model->core); at >= 1; at--) {
 		const struct column *column = &model->columns[model->core_columns[at]];
 		const struct class *class = &model->classes[column->class];
-		long count = lround(value(model->core, at));
+		long count = lround(value(lp, at));
 
 		for (; count > 0 && next[column->class] < class->n_jobs; count--)
 			shares[class->jobs[next[column->class]++]] = column->share;
 	}
 	free(next);
+	return 0;
 }
 
-static void improve(struct model *model, double (*value)(glp_prob *, int))
+static void improve(struct model *model, glp_prob *lp, double (*value)(glp_prob *, int))
 {
 	struct solution found;
 
-	if (solution_init(&found, model->problem->n_jobs) != 0)
-		return;
-	read_counts(model, value, found.shares);
+	if (solution_init(&found, model->problem->n_jobs) != 0 ||
+		read_counts(model, lp, value, found.shares) != 0)
+		goto out;
 	found.objective = solution_value(model->problem, found.shares);
-	if (found.objective >
-		model->best->objective + 1e-9 * (1 + fabs(model->best->objective))) {
+	if (found.objective > model->best->objective + model->tie) {
 		found.status = SOLVE_FEASIBLE;
 		found.solver = SOLVER_MILP;
-		found.bound = model->bound;
+		found.bound = fmax(model->best->bound, found.objective);
 		solution_copy(model->best, &found);
 		if (model->follow)
 			model->follow(model->best, model->arg);
 	}
+out:
 	solution_fini(&found);
 }
 
-static double column_prim(glp_prob *lp, int at)
+/* The incumbent as counts, for GLPK to prune by; 0 where the core lacks a column. */
+static int write_counts(const struct model *model, double *counts)
 {
-	return glp_get_col_prim(lp, at);
+	const struct share *shares = model->best->shares;
+	size_t found = 0, wanted = 0;
+
+	for (size_t j = 0; j < model->problem->n_jobs; j++)
+		wanted += shares[j].nodes > 0;
+	for (int at = 1; at <= glp_get_num_cols(model->core); at++) {
+		const struct column *column = &model->columns[model->core_columns[at]];
+		const struct class *class = &model->classes[column->class];
+
+		for (size_t i = 0; i < class->n_jobs; i++) {
+			struct share share = shares[class->jobs[i]];
+
+			counts[at] += share.nodes == column->share.nodes &&
+				      share.kind == column->share.kind;
+		}
+		found += (size_t)counts[at];
+	}
+	return found == wanted;
 }
 
-static double column_mip(glp_prob *lp, int at)
+static void tell_incumbent(const struct model *model, glp_tree *tree)
 {
-	return glp_mip_col_val(lp, at);
+	/* Cuts add rows, never columns: the tree's columns are the core's. */
+	double *counts = calloc((size_t)glp_get_num_cols(model->core) + 1, sizeof(*counts));
+
+	if (counts && write_counts(model, counts))
+		glp_ios_heur_sol(tree, counts);
+	free(counts);
 }
 
 static void on_tree(glp_tree *tree, void *arg)
 {
 	struct model *model = arg;
-	glp_prob *whole = model->core;
+	int best;
 
-	if (glp_ios_reason(tree) != GLP_IBINGO)
-		return;
-	/* The tree's own problem has cuts, but the same columns. */
-	model->core = glp_ios_get_prob(tree);
-	improve(model, column_prim);
-	model->core = whole;
+	switch (glp_ios_reason(tree)) {
+	case GLP_ISELECT:
+		best = glp_ios_best_node(tree);
+		if (best != 0)
+			model->tree_bound = glp_ios_node_bound(tree, best);
+		break;
+	case GLP_IHEUR:
+		if (glp_ios_node_level(tree, glp_ios_curr_node(tree)) == 0)
+			tell_incumbent(model, tree);
+		break;
+	case GLP_IBINGO:
+		improve(model, glp_ios_get_prob(tree), glp_get_col_prim);
+		break;
+	}
 }
 
-static void search(struct model *model, double limit_s)
-{
-	glp_smcp simplex;
-	glp_iocp params;
-	int rc;
+/* --- the search ------------------------------------------------------------------ */
 
-	glp_init_smcp(&simplex);
-	simplex.msg_lev = GLP_MSG_OFF;
-	if (glp_simplex(model->core, &simplex) != 0 ||
-		glp_get_status(model->core) != GLP_OPT)
+static void prove(struct model *model, double bound)
+{
+	model->best->bound = fmin(model->best->bound, fmax(bound, model->best->objective));
+	if (model->best->bound - model->best->objective <= 1e-9 * model->choices.scale)
+		model->best->status = SOLVE_OPTIMAL;
+}
+
+static void search(struct model *model)
+{
+	glp_iocp params;
+	int rc, status;
+
+	if (run_simplex(model, model->core) != 0)
 		return;
 	glp_init_iocp(&params);
 	params.msg_lev = GLP_MSG_OFF;
 	params.gmi_cuts = GLP_ON;
+	params.tol_int = 1e-7;
+	params.tol_obj = 1e-11;
 	params.cb_func = on_tree;
 	params.cb_info = model;
-	if (isfinite(limit_s))
-		params.tm_lim = (int)fmin(fmax(1000 * limit_s, 1), 1e9);
+	if (isfinite(model->limit_s))
+		params.tm_lim = (int)fmin(fmax(1000 * model->limit_s, 1), 1e9);
+	model->tree_bound = INFINITY;
 	rc = glp_intopt(model->core, &params);
+	status = glp_mip_status(model->core);
 	if (rc != 0 && rc != GLP_ETMLIM && rc != GLP_EMIPGAP && rc != GLP_ESTOP)
 		return;
-	if (glp_mip_status(model->core) != GLP_OPT && glp_mip_status(model->core) != GLP_FEAS)
+	if (status != GLP_OPT && status != GLP_FEAS)
 		return;
-	improve(model, column_mip);
-	if (rc == 0 && glp_mip_status(model->core) == GLP_OPT) {
-		model->best->status = SOLVE_OPTIMAL;
-		model->best->bound = model->best->objective;
-	}
+	improve(model, model->core, glp_mip_col_val);
+	if (rc == 0 && status == GLP_OPT)
+		prove(model, model->best->objective);
+	else
+		prove(model, model->nothing + model->tree_bound / model->factor);
 }
 
-static int run(struct model *model, double limit_s)
+static int run(struct model *model)
 {
+	double *over = calloc(model->n_classes + 1, sizeof(*over));
 	glp_prob *lp;
-	int rc = 0;
+	int rc = over ? 0 : -1;
 
 	glp_term_out(GLP_OFF);
 	lp = create_glpk(model);
-	if (relax(model, lp) == 0) {
-		model->bound = dual_bound(model, lp);
-		model->best->bound = fmax(model->bound, model->best->objective);
-		if (model->bound - model->best->objective <=
-			1e-9 * (1 + fabs(model->bound)))
-			model->best->status = SOLVE_OPTIMAL;
-		else if (build_core(model, lp) != 0)
-			rc = -1;
-		else
-			search(model, limit_s);
+	if (rc == 0 && model->n_columns > 0 && relax(model, lp) == 0) {
+		double bound = dual_bound(model, lp, over);
+
+		prove(model, bound);
+		if (bound - model->best->objective > model->tie)
+			rc = build_core(model, lp, bound);
+		if (rc == 0 && model->core)
+			search(model);
+	} else if (rc == 0 && model->n_columns == 0) {
+		prove(model, model->nothing);
 	}
 	if (model->core)
 		glp_delete_prob(model->core);
 	glp_delete_prob(lp);
+	free(over);
 	return rc;
 }
 
-int solve_milp(const struct problem *problem, double limit_s, incumbent_f follow, void *arg,
-	struct solution *out, struct err *err)
+int solve_milp(const struct problem *problem, enum solver first, double limit_s,
+	incumbent_f follow, void *arg, struct solution *out, struct err *err)
 {
-	struct model model = { .problem = problem, .best = out, .follow = follow, .arg = arg };
-	int rc = solve_dp_fits(problem) ? solve_dp(problem, out, err)
-					: solve_greedy(problem, out, err);
+	struct model model = {
+		.problem = problem, .best = out, .follow = follow, .arg = arg,
+		.limit_s = limit_s
+	};
+	int rc = first == SOLVER_DP ? solve_dp(problem, out, err)
+				    : solve_greedy(problem, out, err);
 
 	if (rc != 0)
 		return -1;
-	out->status = SOLVE_FEASIBLE;
-	out->solver = SOLVER_MILP;
-	out->bound = INFINITY;
-	if (follow)
+	/* Greedy's own is what a caller falls back to anyway: nothing to tell. */
+	if (follow && first == SOLVER_DP)
 		follow(out, arg);
+	out->solver = SOLVER_MILP;
 	rc = build(&model);
 	if (rc == 0)
-		rc = run(&model, limit_s);
+		rc = run(&model);
 	model_fini(&model);
 	return rc == 0 ? 0 : err_set(err, ENOMEM, "solving by milp: out of memory");
 }
