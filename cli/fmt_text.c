@@ -43,7 +43,7 @@ static void put_line(const struct style *style, const char *fmt, ...)
 static const struct table_column job_columns[] = {
 	{ "ID", TABLE_RIGHT },
 	{ "NAME", TABLE_CUT },
-	{ "USER", TABLE_CUT },
+	{ "USER", TABLE_LATE },
 	{ "STATE", TABLE_STATE },
 	{ "NODES", TABLE_RIGHT },
 	{ "GEN", TABLE_RIGHT },
@@ -51,7 +51,7 @@ static const struct table_column job_columns[] = {
 	{ "SAMPLES", TABLE_RIGHT },
 	{ "RESCALES", TABLE_RIGHT },
 	{ "PAUSE", TABLE_RIGHT },
-	{ "PROBE", TABLE_CUT },
+	{ "PROBE", TABLE_LATE },
 };
 
 static double rescales_of(const json_t *job)
@@ -116,9 +116,9 @@ static int add_job(struct table *table, const json_t *job)
 /* --- nodes ---------------------------------------------------------------------- */
 
 static const struct table_column node_columns[] = {
-	{ "NODE", TABLE_CUT },
+	{ "NODE", TABLE_LATE },
 	{ "STATE", TABLE_STATE },
-	{ "JOB", TABLE_RIGHT },
+	{ "JOB", TABLE_RIGHT | TABLE_LATE },
 	{ "UNTIL", TABLE_RIGHT },
 	{ "REASON", TABLE_CUT },
 };

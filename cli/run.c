@@ -477,8 +477,9 @@ static void on_signal(int signo, void *arg)
 	struct run *run = arg;
 
 	if (run->phase == PHASE_DONE) {
-		/* Only a reader that stands still keeps us. */
-		run->exit_code = EXIT_WRITE_FAILED;
+		/* Only a reader that stands still can keep us. */
+		if (out_queued(run->out[0]) || out_queued(run->out[1]))
+			run->exit_code = EXIT_WRITE_FAILED;
 		loop_stop(run->loop);
 	} else if (run->phase == PHASE_SEARCHING) {
 		refused(run, code_of_signal(signo), "interrupted before a daemon was there");

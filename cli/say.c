@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "proto/err.h"
+#include "proto/log.h"
 
 #define LINE_SIZE 1500
 
@@ -54,6 +55,8 @@ int say_flush(int code)
 void say_setup(void)
 {
 	setlocale(LC_CTYPE, "");
+	/* The one sentence about a failure is ours to say, not the library's. */
+	log_set_level(LOG_UNSET);
 	/* A reader that went away is a failed write (74), not a death. */
 	signal(SIGPIPE, SIG_IGN);
 }
