@@ -25,10 +25,10 @@ struct ask {
 	struct loop_timer *timer;
 	double limit_s;
 
-	int done;        /* what the loop was turned for has come about */
-	int code;        /* EXIT_OK, or why not, with the sentence in err */
+	int done; /* what the loop was turned for has come about */
+	int code; /* EXIT_OK, or why not, with the sentence in err */
 	struct err err;
-	uint32_t id;     /* of the open question; 0: none */
+	uint32_t id; /* of the open question; 0: none */
 	enum msg_type want;
 	json_t *answer;
 };
@@ -69,7 +69,8 @@ static void on_down(int code, const char *why, void *arg)
 {
 	struct ask *ask = arg;
 
-	err_set(&ask->err, ECONNRESET, "daemon at %s: %s", client_path(ask->client), why);
+	err_set(&ask->err, ECONNRESET, "daemon at %s: %s", client_path(ask->client),
+		why);
 	finish(ask, code);
 }
 

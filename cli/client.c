@@ -104,8 +104,8 @@ static void take_welcome(struct client *client, const struct msg *msg)
 	client->up = 1;
 	snprintf(client->instance, sizeof(client->instance), "%s",
 		msg_str(msg, "instance"));
-	snprintf(
-		client->program, sizeof(client->program), "%s", msg_str(msg, "program"));
+	snprintf(client->program, sizeof(client->program), "%s",
+		msg_str(msg, "program"));
 	client->handlers.on_up(client->arg);
 }
 
@@ -196,7 +196,8 @@ int client_connect(struct client *client, struct err *err)
 			return 0;
 		}
 		/* Not being allowed in tells more than nobody being there. */
-		if (client->n_paths == 1 || (errno != ENOENT && errno != ECONNREFUSED)) {
+		if (client->n_paths == 1 ||
+			(errno != ENOENT && errno != ECONNREFUSED)) {
 			client->path = client->paths[i];
 			errnum = errno;
 		}

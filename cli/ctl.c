@@ -42,14 +42,15 @@ static const struct verb {
 	{ CTL_PAUSE, "pause", NULL, 1, MSG_JOB_PAUSE, MSG_OK, "is being paused" },
 	{ CTL_RESUME, "resume", NULL, 1, MSG_JOB_RESUME, MSG_OK, "is resumed" },
 	{ CTL_PING, "ping", NULL, 0, MSG_PING, MSG_PONG, NULL },
-	{ CTL_SHOW_CONFIG, "show", "config", 0, MSG_CONFIG_GET, MSG_CONFIG_REPLY, NULL },
+	{ CTL_SHOW_CONFIG, "show", "config", 0, MSG_CONFIG_GET, MSG_CONFIG_REPLY,
+		NULL },
 };
 
 void ctl_options_help(FILE *out)
 {
 	fputs("usage: mallectl [options] VERB\n"
 	      "Tell the daemon what to do, or ask how it is.\n\n"
-	      "  cancel JOB [--force]   end a job: its state is saved; --force: at once\n"
+	      "  cancel JOB [--force]   end a job, state saved; --force: at once\n"
 	      "  pause JOB              take its nodes, keep its state\n"
 	      "  resume JOB             let it have nodes again\n"
 	      "  ping                   is the daemon there\n"
@@ -74,7 +75,8 @@ static int parse_timeout(struct ctl_options *options, const char *text, struct e
 	return 0;
 }
 
-static int parse_option(struct ctl_options *options, int id, char **argv, struct err *err)
+static int parse_option(
+	struct ctl_options *options, int id, char **argv, struct err *err)
 {
 	switch (id) {
 	case OPT_FORCE:
@@ -99,8 +101,8 @@ static int parse_option(struct ctl_options *options, int id, char **argv, struct
 			err, EINVAL, "option %s: needs a value", argv[optind - 1]);
 	default:
 		if (optopt && optopt < OPT_FORCE)
-			return err_set(err, EINVAL, "option -%c: unknown; see --help",
-				optopt);
+			return err_set(
+				err, EINVAL, "option -%c: unknown; see --help", optopt);
 		return err_set(err, EINVAL, "option %s: %s; see --help",
 			argv[optind - 1], optopt ? "takes no value" : "unknown");
 	}
@@ -124,7 +126,8 @@ static int parse_verb(struct ctl_options *options, char **words, struct err *err
 	for (i = 0; i < n && strcmp(verbs[i].word, words[0]) != 0; i++)
 		;
 	if (i == n)
-		return err_set(err, EINVAL, "verb \"%s\": unknown; see --help", words[0]);
+		return err_set(
+			err, EINVAL, "verb \"%s\": unknown; see --help", words[0]);
 	options->verb = verbs[i].verb;
 	words++;
 	if (verbs[i].second) {
@@ -161,7 +164,7 @@ int ctl_options_parse(
 	return parse_verb(options, argv + optind, err);
 }
 
-/* --- doing -------------------------------------------------------------------------- */
+/* --- doing -------------------------------------------- */
 
 static json_t *body_of(const struct ctl_options *options)
 {
@@ -183,8 +186,7 @@ static int print_ping(const struct ctl_options *options, const struct ask *ask,
 
 	if (!options->json) {
 		printf("%s at %s: %s, up %s, answered in %s\n", ask_program(ask),
-			ask_path(ask), state,
-			fmt_time(fmt_num(answer, "uptime_s"), up),
+			ask_path(ask), state, fmt_time(fmt_num(answer, "uptime_s"), up),
 			fmt_time(took_s, took));
 		return 0;
 	}

@@ -164,7 +164,7 @@ static int put_facts(struct facts *facts, const struct style *style)
 	return facts->rc;
 }
 
-/* --- the curve --------------------------------------------------------------------- */
+/* --- the curve -------------------------------------------- */
 
 static const struct table_column curve_columns[] = {
 	{ "NODES", TABLE_RIGHT },
@@ -223,7 +223,7 @@ int fmt_text_job(const json_t *job, const struct style *style)
 	fact_str(&facts, job, "user");
 	fact_str(&facts, job, "state");
 	fact_str(&facts, job, "reason");
-	if (!isnan(fmt_num(job, "exit_code")))
+	if (fmt_num(job, "end_s") > 0 && !isnan(fmt_num(job, "exit_code")))
 		fact(&facts, "exit code", "%.0f", fmt_num(job, "exit_code"));
 	fact_nodes(&facts, job);
 	fact_workers(&facts, job);

@@ -38,7 +38,7 @@ static void put_line(const struct style *style, const char *fmt, ...)
 	fprintf(style->out, "%.*s\n", (int)size, line);
 }
 
-/* --- jobs ---------------------------------------------------------------------- */
+/* --- jobs -------------------------------------------- */
 
 static const struct table_column job_columns[] = {
 	{ "ID", TABLE_RIGHT },
@@ -113,7 +113,7 @@ static int add_job(struct table *table, const json_t *job)
 	return table_add(table, cells);
 }
 
-/* --- nodes ---------------------------------------------------------------------- */
+/* --- nodes -------------------------------------------- */
 
 static const struct table_column node_columns[] = {
 	{ "NODE", TABLE_LATE },
@@ -137,7 +137,7 @@ static int add_node(struct table *table, const json_t *node)
 	return table_add(table, cells);
 }
 
-/* --- configuration --------------------------------------------------------------- */
+/* --- configuration -------------------------------------------- */
 
 static const struct table_column option_columns[] = {
 	{ "OPTION", TABLE_LEFT },
@@ -175,7 +175,7 @@ static int add_option(struct table *table, const json_t *option)
 	return table_add(table, cells);
 }
 
-/* --- all -------------------------------------------------------------------------- */
+/* --- all -------------------------------------------- */
 
 static int put_rows(const json_t *list, const struct table_column *columns, size_t n,
 	int (*add)(struct table *table, const json_t *item), const char *none,
@@ -229,27 +229,37 @@ static size_t count_state(const json_t *list, const char *state)
 	return n;
 }
 
+static void put_totals(const json_t *totals, const struct style *style)
+{
+	const json_t *rescales = json_object_get(totals, "rescales");
+	double offered = fmt_num(totals, "offered_node_s");
+	double used = fmt_num(totals, "used_node_s");
+	char grow[FMT_SIZE], shrink[FMT_SIZE], forced[FMT_SIZE], share[FMT_SIZE] = "-";
+
+	if (offered > 0)
+		snprintf(share, sizeof(share), "%.0f %%", 100 * used / offered);
+	put_line(style,
+		"rescales: %s grown, %s shrunk (%s forced); %s of the holes used",
+		fmt_count(fmt_num(rescales, "grow"), grow),
+		fmt_count(fmt_num(rescales, "shrink"), shrink),
+		fmt_count(fmt_num(rescales, "forced"), forced), share);
+}
+
 static int put_summary(const json_t *data, const struct style *style)
 {
 	const json_t *daemon = json_object_get(data, "daemon");
-	const json_t *totals = json_object_get(data, "totals");
-	const json_t *rescales = json_object_get(totals, "rescales");
 	const json_t *nodes = json_object_get(data, "nodes");
 	const char *version = fmt_str(daemon, "version");
 	const char *backend = fmt_str(daemon, "backend");
 	const char *state = fmt_str(daemon, "state");
-	char up[FMT_SIZE], grow[FMT_SIZE], shrink[FMT_SIZE], forced[FMT_SIZE];
-	char pause[FMT_SIZE];
+	char up[FMT_SIZE];
 
-	put_line(style, "mallectld %s: %s, backend %s, up %s; %zu of %zu nodes training",
+	put_line(style,
+		"mallectld %s: %s, backend %s, up %s; %zu of %zu nodes training",
 		version ? version : "-", state ? state : "-", backend ? backend : "-",
-		fmt_time(fmt_num(daemon, "uptime_s"), up), count_state(nodes, "assigned"),
-		json_array_size(nodes));
-	put_line(style, "rescales: %s grown, %s shrunk (%s forced), pause p50 %s",
-		fmt_count(fmt_num(rescales, "grow"), grow),
-		fmt_count(fmt_num(rescales, "shrink"), shrink),
-		fmt_count(fmt_num(rescales, "forced"), forced),
-		fmt_time(fmt_num(json_object_get(totals, "pause_s"), "p50"), pause));
+		fmt_time(fmt_num(daemon, "uptime_s"), up),
+		count_state(nodes, "assigned"), json_array_size(nodes));
+	put_totals(json_object_get(data, "totals"), style);
 	put_line(style, "%s", "");
 	if (put_jobs(data, style) < 0)
 		return -1;

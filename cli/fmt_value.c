@@ -66,8 +66,8 @@ char *fmt_time(double seconds, char buf[FMT_SIZE])
 	else if (whole < 86400)
 		snprintf(buf, FMT_SIZE, "%lldh%02lldm", whole / 3600, whole / 60 % 60);
 	else
-		snprintf(
-			buf, FMT_SIZE, "%lldd%02lldh", whole / 86400, whole / 3600 % 24);
+		snprintf(buf, FMT_SIZE, "%lldd%02lldh", whole / 86400,
+			whole / 3600 % 24);
 	return buf;
 }
 

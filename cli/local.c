@@ -38,7 +38,7 @@
 struct ranks {
 	pid_t *pids; /* 0: not started, or reaped */
 	int count, left;
-	int code; /* of the first that failed; 0 */
+	int code;      /* of the first that failed; 0 */
 	double kill_s; /* monotonic: when patience ends; 0: nobody was told to go */
 };
 
@@ -95,7 +95,7 @@ static int become_mpirun(const struct run_options *options)
 	return become(argv);
 }
 
-/* --- torchrun's contract ------------------------------------------------------- */
+/* --- torchrun's contract -------------------------------------------- */
 
 /* A port that is free now; 29500, torchrun's, when none can be asked for. */
 static int free_port(void)
@@ -137,7 +137,7 @@ static int set_rank(int rank)
 	return set_number("RANK", rank) < 0 ? -1 : set_number("LOCAL_RANK", rank);
 }
 
-/* --- several ranks -------------------------------------------------------------- */
+/* --- several ranks -------------------------------------------- */
 
 static void signal_all(const struct ranks *ranks, int signo)
 {

@@ -21,7 +21,7 @@
 #include <unistd.h>
 
 #define TERMINAL_PIECE 256
-#define PIECES_A_TURN 64
+#define PIECES_A_TURN  64
 
 struct out {
 	struct loop *loop;
@@ -80,7 +80,8 @@ static int drain(struct out *out)
 		size_t size = out->end - out->start;
 		ssize_t n;
 
-		if (out->piece && (pieces++ == PIECES_A_TURN || poll(&ready, 1, 0) == 0))
+		if (out->piece &&
+			(pieces++ == PIECES_A_TURN || poll(&ready, 1, 0) == 0))
 			return 0;
 		if (out->piece && size > out->piece)
 			size = out->piece;

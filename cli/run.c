@@ -40,16 +40,16 @@
 #include "proto/loop.h"
 
 #define RETRY_FIRST_S 0.1
-#define RETRY_MOST_S 1.0
-#define QUEUE_HIGH (1u << 20)
-#define SIGNALS 3
+#define RETRY_MOST_S  1.0
+#define QUEUE_HIGH    (1u << 20)
+#define SIGNALS	      3
 
 enum phase {
 	PHASE_UNSET = 0,
 	PHASE_SEARCHING,  /* no daemon has had the submit yet */
 	PHASE_SUBMITTING, /* one may have had it */
-	PHASE_ATTACHED,   /* the job has an id */
-	PHASE_DONE,       /* the exit code is known; output may be queued */
+	PHASE_ATTACHED,	  /* the job has an id */
+	PHASE_DONE,	  /* the exit code is known; output may be queued */
 };
 
 struct run {
@@ -95,7 +95,7 @@ static void tell(struct run *run, const char *fmt, ...)
 	out_write(run->out[1], line, size);
 }
 
-/* --- the end ----------------------------------------------------------------- */
+/* --- the end -------------------------------------------- */
 
 static void stop_when_written(struct run *run)
 {
@@ -154,7 +154,7 @@ static void refused(struct run *run, int code, const char *text)
 	finish(run, code);
 }
 
-/* --- requests ---------------------------------------------------------------- */
+/* --- requests -------------------------------------------- */
 
 static void expect_answer(struct run *run, uint32_t id)
 {
@@ -232,7 +232,7 @@ static void send_attach(struct run *run)
 		send_cancel(run);
 }
 
-/* --- what the daemon says ---------------------------------------------------- */
+/* --- what the daemon says -------------------------------------------- */
 
 static void take_accepted(struct run *run, const struct msg *msg)
 {
@@ -263,8 +263,9 @@ static void state_line(const struct msg *msg, char *line, size_t size)
 			msg_int(msg, "exit_code"));
 	if (n > 0)
 		used += snprintf(line + used, size - used,
-			" on %.200s (%lld node%s), generation %lld", msg_str(msg, "nodes"),
-			n, n == 1 ? "" : "s", msg_int(msg, "generation"));
+			" on %.200s (%lld node%s), generation %lld",
+			msg_str(msg, "nodes"), n, n == 1 ? "" : "s",
+			msg_int(msg, "generation"));
 	if (reason && *reason)
 		snprintf(line + used, size - used, ": %.150s", reason);
 }
@@ -333,7 +334,7 @@ static void on_msg(const struct msg *msg, void *arg)
 		take_refusal(run, msg);
 }
 
-/* --- the daemon comes and goes ----------------------------------------------- */
+/* --- the daemon comes and goes -------------------------------------------- */
 
 static void on_up(void *arg)
 {
@@ -435,7 +436,8 @@ static void on_lost(void *arg)
 
 	if (run->job[0])
 		tell(run,
-			"daemon: lost for %g s; job %s may go on, see malle-status job %s",
+			"daemon: lost for %g s; job %s may go on, see malle-status job "
+			"%s",
 			run->options->timeout_s, run->job, run->job);
 	else
 		tell(run, "daemon: lost for %g s; it may have taken job %s",
@@ -443,7 +445,7 @@ static void on_lost(void *arg)
 	finish(run, EXIT_TRY_AGAIN);
 }
 
-/* --- signals ------------------------------------------------------------------ */
+/* --- signals -------------------------------------------- */
 
 /* How a shell reports a program that died by this signal. */
 static int code_of_signal(int signo)
@@ -457,7 +459,8 @@ static void cancel(struct run *run, int signo)
 		"asking it to save its state and end; Ctrl-C again kills it",
 		"killing it; Ctrl-C again leaves it alone",
 	};
-	const char *away = client_is_up(run->client) ? "" : " (when the daemon is back)";
+	const char *away =
+		client_is_up(run->client) ? "" : " (when the daemon is back)";
 
 	if (run->interrupts < 3)
 		run->interrupts++;
@@ -482,7 +485,8 @@ static void on_signal(int signo, void *arg)
 			run->exit_code = EXIT_WRITE_FAILED;
 		loop_stop(run->loop);
 	} else if (run->phase == PHASE_SEARCHING) {
-		refused(run, code_of_signal(signo), "interrupted before a daemon was there");
+		refused(run, code_of_signal(signo),
+			"interrupted before a daemon was there");
 	} else if (signo == SIGHUP) {
 		tell(run, "job %s: goes on without this terminal", run->job);
 		finish(run, code_of_signal(signo));
@@ -509,7 +513,7 @@ static int watch_signals(struct run *run)
 	return 0;
 }
 
-/* --- all of it ----------------------------------------------------------------- */
+/* --- all of it -------------------------------------------- */
 
 static int build(struct run *run, struct err *err)
 {
@@ -520,7 +524,8 @@ static int build(struct run *run, struct err *err)
 	if (!run->loop)
 		return -1;
 	run->client = client_create(run->loop, run->options->server,
-		limit_s < CLIENT_LIMIT_S ? limit_s : CLIENT_LIMIT_S, &handlers, run, err);
+		limit_s < CLIENT_LIMIT_S ? limit_s : CLIENT_LIMIT_S, &handlers, run,
+		err);
 	if (!run->client)
 		return -1;
 	run->out[0] = out_create(run->loop, STDOUT_FILENO, on_written, run);
@@ -530,7 +535,8 @@ static int build(struct run *run, struct err *err)
 	run->lost = loop_timer_create(run->loop, on_lost, run);
 	if (!run->out[0] || !run->out[1] || !run->retry || !run->silent || !run->lost ||
 		watch_signals(run) < 0)
-		return err_set(err, ENOMEM, "job %s: out of memory", run->options->name);
+		return err_set(
+			err, ENOMEM, "job %s: out of memory", run->options->name);
 	return 0;
 }
 

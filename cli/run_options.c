@@ -18,7 +18,7 @@
 
 #define NODES_MAX 65536
 #define NPROC_MAX 4096
-#define LOST_S 30.0
+#define LOST_S	  30.0
 
 enum option_id {
 	OPT_UNSET = 256,
@@ -64,7 +64,7 @@ void run_options_help(FILE *out)
 	      "  --nnodes=MIN:MAX | N       bounds on the nodes, default 1:1\n"
 	      "  --nproc-per-node=N         workers on each node, default 1\n"
 	      "  -J, --name=NAME            for people; default: the command's name\n"
-	      "  --mode=live|swap|restart   how it is rescaled; default: by launcher\n"
+	      "  --mode=live|swap|restart   how it is rescaled, default swap\n"
 	      "  --launcher=mpi|torch|env   what starts the workers, default mpi\n"
 	      "  --priority=N               weight in the objective, default 1\n"
 	      "  --fallback=fail|wait|local without a daemon: fail (default), wait\n"
@@ -112,7 +112,8 @@ static int parse_nnodes(struct run_options *options, const char *text, struct er
 	int max = colon ? parse_count(colon + 1, end, NODES_MAX) : min;
 
 	if (!min || !max)
-		return bad(err, "--nnodes", text, "is not N or MIN:MAX from 1 to 65536");
+		return bad(
+			err, "--nnodes", text, "is not N or MIN:MAX from 1 to 65536");
 	if (min > max)
 		return bad(err, "--nnodes", text, "the minimum is over the maximum");
 	options->min_nodes = min;
@@ -127,7 +128,8 @@ static int parse_real(double *value, const char *option, const char *text, doubl
 	char *end;
 	double real = strtod(text, &end);
 
-	if (end != text && *end == '\0' && isfinite(real) && real >= min && real <= max) {
+	if (end != text && *end == '\0' && isfinite(real) && real >= min &&
+		real <= max) {
 		*value = real;
 		return 0;
 	}
@@ -160,7 +162,8 @@ static int parse_word(const char **word, const char *option, const char *text,
 	return bad(err, option, text, why);
 }
 
-static int parse_fallback(struct run_options *options, const char *text, struct err *err)
+static int parse_fallback(
+	struct run_options *options, const char *text, struct err *err)
 {
 	static const char *const words[3] = { "fail", "wait", "local" };
 	const char *word;
@@ -173,8 +176,8 @@ static int parse_fallback(struct run_options *options, const char *text, struct 
 	return 0;
 }
 
-static int parse_path(const char **path, const char *option, const char *text,
-	struct err *err)
+static int parse_path(
+	const char **path, const char *option, const char *text, struct err *err)
 {
 	if (*text == '\0')
 		return bad(err, option, text, "is empty");
@@ -182,7 +185,8 @@ static int parse_path(const char **path, const char *option, const char *text,
 	return 0;
 }
 
-static int parse_option(struct run_options *o, int id, const char *value, struct err *err)
+static int parse_option(
+	struct run_options *o, int id, const char *value, struct err *err)
 {
 	static const char *const modes[3] = { "live", "swap", "restart" };
 	static const char *const launchers[3] = { "mpi", "torch", "env" };
@@ -256,14 +260,6 @@ static void name_after_command(struct run_options *options)
 	snprintf(options->name, sizeof(options->name), "%.*s", (int)size, base);
 }
 
-/* A world of mpirun cannot shrink, so it is swapped; an unknown one restarts. */
-static const char *mode_for(const char *launcher)
-{
-	if (strcmp(launcher, "mpi") == 0)
-		return "swap";
-	return strcmp(launcher, "torch") == 0 ? "live" : "restart";
-}
-
 int run_options_parse(
 	struct run_options *options, int argc, char **argv, struct err *err)
 {
@@ -294,6 +290,6 @@ int run_options_parse(
 	if (!options->name[0])
 		name_after_command(options);
 	if (!options->mode)
-		options->mode = mode_for(options->launcher);
+		options->mode = "swap";
 	return 0;
 }

@@ -17,7 +17,7 @@ enum run_fallback {
 struct run_options {
 	int help, version;
 	int min_nodes, max_nodes; /* 1..65536 */
-	int nproc;                /* 1..4096 */
+	int nproc;		  /* 1..4096 */
 	char name[65];
 	const char *mode;
 	const char *launcher;

@@ -43,8 +43,8 @@ static int is_directory(const char *path)
 	return S_ISDIR(st.st_mode);
 }
 
-char *spool_create(const char *wanted, const char *cwd, const char *token,
-	struct err *err)
+char *spool_create(
+	const char *wanted, const char *cwd, const char *token, struct err *err)
 {
 	char *path;
 	int rc;

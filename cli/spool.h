@@ -8,8 +8,8 @@
  * Make the directory and return its absolute name (owned): `wanted`, or when
  * that is NULL a new one, cwd/.malle/token.  NULL with errno of mkdir.
  */
-char *spool_create(const char *wanted, const char *cwd, const char *token,
-	struct err *err);
+char *spool_create(
+	const char *wanted, const char *cwd, const char *token, struct err *err);
 
 /*
  * The job is over: remove its spool, with what is in it only when the state is

