@@ -17,7 +17,9 @@
  * The child enters its control group before anything else of it runs, so
  * nothing can escape.  What fails between fork and exec is written to a pipe
  * that exec closes: end of file means that the agent runs.  The daemon has one
- * thread, so the child may use the C library in between.
+ * thread, so the child may use the C library in between.  Signals are blocked
+ * over the fork until their dispositions are the default ones: a SIGTERM for the
+ * child must not run a handler of the daemon, whose loop would hear of it.
  */
 #include "daemon/sched/spawn.h"
 
@@ -244,6 +246,7 @@ pid_t spawn_agent(const struct spawn *spawn, int *started, struct err *err)
 	const struct passwd *pw = find_user(spawn->uid, err);
 	struct env env = { .vars = NULL };
 	int report[2] = { -1, -1 }, log = -1, saved;
+	sigset_t all, old;
 	pid_t pid = -1;
 
 	if (!pw || make_dir(spawn, pw->pw_gid, err) < 0)
@@ -261,9 +264,14 @@ pid_t spawn_agent(const struct spawn *spawn, int *started, struct err *err)
 		err_set(err, errno, "pipe to the agent: %s", strerror(errno));
 		goto done;
 	}
+	sigfillset(&all);
+	sigprocmask(SIG_SETMASK, &all, &old);
 	pid = fork();
 	if (pid == 0)
 		child(spawn, pw, env.vars, log, report[1]);
+	saved = errno;
+	sigprocmask(SIG_SETMASK, &old, NULL);
+	errno = saved;
 	if (pid < 0) {
 		err_set(err, errno, "fork: %s", strerror(errno));
 		close(report[0]);
