@@ -61,12 +61,22 @@ static int parse_limit(const char *text, double *limit_s)
 	return 0;
 }
 
+/* getopt is not past the word yet where more letters follow the wrong one. */
+static int bad_option(const char *word)
+{
+	char letter[] = { '-', (char)optopt, 0 };
+	int is_long = optopt == 0 || !strncmp(word, "--", 2);
+
+	return fail(EXIT_BAD_USAGE, is_long ? word : letter, "unknown option; see --help");
+}
+
 /* -1: go on; else exit with this code. */
 static int parse(int argc, char **argv, struct options *options)
 {
 	int c;
 
-	while ((c = getopt_long(argc, argv, "s:t:h", long_options, NULL)) != -1) {
+	opterr = 0;
+	while ((c = getopt_long(argc, argv, ":s:t:h", long_options, NULL)) != -1) {
 		switch (c) {
 		case 's':
 			options->solver = solver_parse(optarg);
@@ -85,8 +95,10 @@ static int parse(int argc, char **argv, struct options *options)
 		case 'V':
 			puts("malle-alloc " MALLE_VERSION);
 			return flush_out();
+		case ':':
+			return fail(EXIT_BAD_USAGE, argv[optind - 1], "needs a value");
 		default:
-			return EXIT_BAD_USAGE;
+			return bad_option(argv[optind - 1]);
 		}
 	}
 	if (argc - optind > 1)
