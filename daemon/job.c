@@ -300,14 +300,14 @@ const struct job_copy *job_copy_newest(const struct job *job, const char *prefer
 	return best;
 }
 
-int job_pause_add(struct job *job, double pause_s)
+int pauses_add(struct job_pauses *pauses, double pause_s)
 {
-	double *grown = realloc(job->pauses.s, (job->pauses.n + 1) * sizeof(*grown));
+	double *grown = realloc(pauses->s, (pauses->n + 1) * sizeof(*grown));
 
 	if (!grown)
 		return -1;
-	job->pauses.s = grown;
-	grown[job->pauses.n++] = pause_s;
+	pauses->s = grown;
+	grown[pauses->n++] = pause_s;
 	return 0;
 }
 
@@ -318,19 +318,18 @@ static int by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-double job_pause_quantile(const struct job *job, double q)
+double pauses_quantile(const struct job_pauses *pauses, double q)
 {
-	size_t n = job->pauses.n;
 	double *sorted, value;
 
-	if (n == 0)
+	if (pauses->n == 0)
 		return 0;
-	sorted = malloc(n * sizeof(*sorted));
+	sorted = malloc(pauses->n * sizeof(*sorted));
 	if (!sorted)
 		return 0;
-	memcpy(sorted, job->pauses.s, n * sizeof(*sorted));
-	qsort(sorted, n, sizeof(*sorted), by_value);
-	value = sorted[(size_t)(q * (double)(n - 1) + 0.5)];
+	memcpy(sorted, pauses->s, pauses->n * sizeof(*sorted));
+	qsort(sorted, pauses->n, sizeof(*sorted), by_value);
+	value = sorted[(size_t)(q * (double)(pauses->n - 1) + 0.5)];
 	free(sorted);
 	return value;
 }

@@ -141,9 +141,9 @@ int job_copy_add(struct job *job, const char *node, long long step, long long cu
 void job_copy_forget(struct job *job, const char *node);
 const struct job_copy *job_copy_newest(const struct job *job, const char *prefer);
 
-int job_pause_add(struct job *job, double pause_s);
-/* Quantile 0..1 of the pauses, seconds; 0 without any. */
-double job_pause_quantile(const struct job *job, double q);
+/* -1: ENOMEM.  quantile: q from 0 to 1, seconds; 0 without any. */
+int pauses_add(struct job_pauses *pauses, double pause_s);
+double pauses_quantile(const struct job_pauses *pauses, double q);
 
 /* Append to the kept tail of output. */
 void job_output_keep(struct job *job, const void *data, size_t size);

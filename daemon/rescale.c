@@ -293,7 +293,7 @@ void rescale_progress(struct world *world, long long step, double t_wall_s)
 			(steps > 1 ? steps : 1) * world->job->step_s;
 		if (pause_s < 0)
 			pause_s = 0;
-		job_pause_add(world->job, pause_s);
+		pauses_add(&world->job->pauses, pause_s);
 		learn_cost(rescale->to_n > rescale->from_n ? &world->job->grow_cost_s
 							   : &world->job->shrink_cost_s,
 			pause_s);

@@ -203,7 +203,7 @@ static void count_rescale(struct job *job, const json_t *record)
 	else if (!strcmp(kind, "move"))
 		job->counts[COUNT_MOVED]++;
 	if (num(record, "from") > 0 && num(record, "to") > 0)
-		job_pause_add(job, real(record, "pause_s"));
+		pauses_add(&job->pauses, real(record, "pause_s"));
 }
 
 static int on_rescale(struct reading *reading, const json_t *record)

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <math.h>
 #include <pwd.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "daemon/cycle.h"
@@ -39,12 +40,12 @@ static json_t *counts_json(const unsigned *counts)
 	return object;
 }
 
-static json_t *pauses_json(const struct job *job)
+static json_t *pauses_json(const struct job_pauses *pauses)
 {
-	size_t n = job->pauses.n;
+	size_t n = pauses->n;
 
-	return json_pack("{s:f, s:f, s:f, s:I}", "last", n ? job->pauses.s[n - 1] : 0.0, "p50",
-		job_pause_quantile(job, 0.5), "max", job_pause_quantile(job, 1), "n",
+	return json_pack("{s:f, s:f, s:f, s:I}", "last", n ? pauses->s[n - 1] : 0.0, "p50",
+		pauses_quantile(pauses, 0.5), "max", pauses_quantile(pauses, 1), "n",
 		(json_int_t)n);
 }
 
@@ -88,7 +89,7 @@ static json_t *job_json(struct ctld *ctld, const struct job *job)
 		(json_int_t)job->step, "submit_s", job->submit_s, "start_s", job->start_s,
 		"end_s", job->end_s, "exit_code", job->exit_code, "node_s", job->node_s,
 		"probe_node_s", job->probe_node_s, "rescales", counts_json(job->counts),
-		"pause_s", pauses_json(job), "transaction",
+		"pause_s", pauses_json(&job->pauses), "transaction",
 		job->rescale ? rescale_json(job->rescale) : json_null(), "probe",
 		cycle_probe_json(ctld->cycle, job), "curve", curve_json(&job->curve));
 
@@ -134,15 +135,24 @@ static json_t *nodes_json(struct ctld *ctld)
 static json_t *totals_json(struct ctld *ctld)
 {
 	unsigned counts[N_COUNTS] = { 0 };
+	struct job_pauses all = { NULL, 0 };
+	json_t *pauses;
 
 	ctld_account(ctld);
-	for (size_t i = 0; i < jobs_count(ctld->jobs); i++)
+	for (size_t i = 0; i < jobs_count(ctld->jobs); i++) {
+		const struct job *job = jobs_at(ctld->jobs, i);
+
 		for (int k = 0; k < N_COUNTS; k++)
-			counts[k] += jobs_at(ctld->jobs, i)->counts[k];
-	return json_pack("{s:f, s:f, s:f, s:f, s:o}", "offered_node_s",
+			counts[k] += job->counts[k];
+		for (size_t k = 0; k < job->pauses.n; k++)
+			pauses_add(&all, job->pauses.s[k]);
+	}
+	pauses = pauses_json(&all);
+	free(all.s);
+	return json_pack("{s:f, s:f, s:f, s:f, s:o, s:o}", "offered_node_s",
 		ctld->totals.offered_node_s, "used_node_s", ctld->totals.used_node_s, "node_s",
 		ctld->totals.node_s, "probe_node_s", ctld->totals.probe_node_s, "rescales",
-		counts_json(counts));
+		counts_json(counts), "pause_s", pauses);
 }
 
 static json_t *daemon_json(struct ctld *ctld)
