@@ -186,6 +186,11 @@ protocol: $(BUILD)/tools/schema_tables
 		sed -n '/^<!-- tables: end/,$$p' proto/PROTOCOL.md; } >$(BUILD)/PROTOCOL.md
 	@mv $(BUILD)/PROTOCOL.md proto/PROTOCOL.md
 
+# --- benches ----------------------------------------------------------------
+# Each prints a table and, as its last line, the same as JSON.
+bench-alloc: $(BUILD)/bin/malle-alloc
+	@MALLE_BUILD=$(BUILD) scripts/bench-alloc
+
 # --- lint -------------------------------------------------------------------
 lint:
 	@scripts/lint
@@ -198,5 +203,5 @@ clean:
 
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
 
-.PHONY: all check asan fuzz protocol lint install clean
+.PHONY: all check asan fuzz bench-alloc protocol lint install clean
 .SECONDARY:
