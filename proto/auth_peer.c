@@ -18,8 +18,8 @@ static int peer_identify(
 	socklen_t size = sizeof(cred);
 
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &size) < 0)
-		return err_set(err, EACCES, "credentials of the peer: %s",
-			strerror(errno));
+		return err_set(
+			err, EACCES, "credentials of the peer: %s", strerror(errno));
 	/* What the kernel says of a socket that has no peer. */
 	if (cred.uid == (uid_t)-1)
 		return err_set(err, EACCES, "credentials of the peer: it has none");

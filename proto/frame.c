@@ -44,8 +44,8 @@ void frame_encode(const struct frame_header *header, uint8_t out[FRAME_HEADER_SI
 	put32(out + 12, header->id);
 }
 
-int frame_decode(
-	const uint8_t in[FRAME_HEADER_SIZE], struct frame_header *header, struct err *err)
+int frame_decode(const uint8_t in[FRAME_HEADER_SIZE], struct frame_header *header,
+	struct err *err)
 {
 	struct frame_header h = {
 		.magic = get32(in),
@@ -57,8 +57,10 @@ int frame_decode(
 
 	if (h.magic != FRAME_MAGIC)
 		return err_set(err, EPROTO,
-			"frame: magic is 0x%08x, not 0x%08x: the peer does not speak this "
-			"protocol", h.magic, FRAME_MAGIC);
+			"frame: magic is 0x%08x, not 0x%08x: the peer does not speak "
+			"this "
+			"protocol",
+			h.magic, FRAME_MAGIC);
 	if (h.length > FRAME_BODY_MAX)
 		return err_set(err, EPROTO, "frame: a body of %u bytes is over %u",
 			h.length, FRAME_BODY_MAX);

@@ -19,8 +19,8 @@
 static void show(const struct link *link, const char *what, unsigned type, uint32_t id,
 	size_t size)
 {
-	log_debug("link", "%s %s %s size=%zu id=%u", what, schema_name(type), link->name,
-		size, id);
+	log_debug("link", "%s %s %s size=%zu id=%u", what, schema_name(type),
+		link->name, size, id);
 }
 
 int link_send_raw(struct link *link, enum msg_type type, uint32_t id, json_t *body_take,
@@ -137,6 +137,7 @@ void link_deliver(struct link *link, const struct msg *msg)
 
 const char *link_program(char *buf, size_t size)
 {
-	snprintf(buf, size, "%.20s %.10s", program_invocation_short_name, MALLE_VERSION);
+	snprintf(
+		buf, size, "%.20s %.10s", program_invocation_short_name, MALLE_VERSION);
 	return buf;
 }

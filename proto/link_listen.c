@@ -62,8 +62,10 @@ static int make_address(const char *path, struct sockaddr_un *addr, struct err *
 	if (size == 0)
 		return err_set(err, EINVAL, "socket: its path is empty");
 	if (size >= sizeof(addr->sun_path))
-		return err_set(err, ENAMETOOLONG, "%s: %zu bytes are over %zu, the most a "
-			"socket's path may have", path, size, sizeof(addr->sun_path) - 1);
+		return err_set(err, ENAMETOOLONG,
+			"%s: %zu bytes are over %zu, the most a "
+			"socket's path may have",
+			path, size, sizeof(addr->sun_path) - 1);
 	memcpy(addr->sun_path, path, size);
 	return 0;
 }
@@ -133,13 +135,13 @@ void link_listener_greet(
 		return;
 	}
 	if (listener->auth->needs_credential &&
-		listener->auth->identify(
-			sl->fd, msg_str(msg, "credential"), &sl->link.identity, &err) < 0) {
+		listener->auth->identify(sl->fd, msg_str(msg, "credential"),
+			&sl->link.identity, &err) < 0) {
 		not_let_in(sl, msg->id, EXIT_NOT_ALLOWED, err.text);
 		return;
 	}
-	link_set_name(&sl->link, "%s %d", msg_str(msg, "role"),
-		(int)sl->link.identity.pid);
+	link_set_name(
+		&sl->link, "%s %d", msg_str(msg, "role"), (int)sl->link.identity.pid);
 	if (send_welcome(listener, &sl->link) < 0) {
 		not_let_in(sl, msg->id, EXIT_TRY_AGAIN, "no memory for a welcome");
 		return;
@@ -221,13 +223,14 @@ static int lock_directory(const char *path, struct err *err)
 		slash[slash == dir] = '\0';
 	fd = open(slash ? dir : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
-		return err_set(err, errno, "%s: open: %s", slash ? dir : ".",
-			strerror(errno));
+		return err_set(
+			err, errno, "%s: open: %s", slash ? dir : ".", strerror(errno));
 	if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
 		int saved = errno == EWOULDBLOCK ? EADDRINUSE : errno;
 
 		close(fd);
-		return err_set(err, saved, "%s: another program is starting there", path);
+		return err_set(
+			err, saved, "%s: another program is starting there", path);
 	}
 	return fd;
 }
@@ -257,7 +260,8 @@ static int clear_path(const char *path, struct err *err)
 	return 0;
 }
 
-static int bind_and_listen(struct link_listener *listener, unsigned mode, struct err *err)
+static int bind_and_listen(
+	struct link_listener *listener, unsigned mode, struct err *err)
 {
 	struct sockaddr_un addr;
 	struct stat st;
@@ -325,7 +329,8 @@ struct link_listener *link_listen(struct loop *loop, const char *path, unsigned 
 	if (open_listener(listener, mode, err) < 0)
 		goto fail;
 	listener->pause = loop_timer_create(loop, accept_again, listener);
-	listener->io = loop_io_create(loop, listener->fd, LOOP_READ, peers_wait, listener);
+	listener->io =
+		loop_io_create(loop, listener->fd, LOOP_READ, peers_wait, listener);
 	if (listener->pause && listener->io)
 		return listener;
 	err_set(err, ENOMEM, "%s: out of memory", path);

@@ -278,7 +278,8 @@ static void take_header(struct sock_link *sl)
 		return;
 	}
 	if (sl->state == SOCK_GREETING && sl->header.length > GREETING_BODY_MAX) {
-		sock_break(sl, sl->header.id, EXIT_BAD_DATA, "the first message is too long");
+		sock_break(sl, sl->header.id, EXIT_BAD_DATA,
+			"the first message is too long");
 		return;
 	}
 	if (sl->header.length == 0) {
@@ -370,10 +371,11 @@ static int read_some(struct sock_link *sl, size_t *total, const char **why)
 {
 	uint8_t chunk[CHUNK_SIZE];
 	/* Most of a large body goes straight to its place. */
-	int direct = sl->head_have == FRAME_HEADER_SIZE && part_missing(sl) > CHUNK_SIZE;
+	int direct =
+		sl->head_have == FRAME_HEADER_SIZE && part_missing(sl) > CHUNK_SIZE;
 	uint8_t *to = direct ? part_end(sl) : chunk;
-	ssize_t n = recv(sl->fd, to, direct ? part_missing(sl) : sizeof(chunk),
-		MSG_DONTWAIT);
+	ssize_t n = recv(
+		sl->fd, to, direct ? part_missing(sl) : sizeof(chunk), MSG_DONTWAIT);
 
 	if (n > 0) {
 		*total += (size_t)n;

@@ -94,9 +94,9 @@ void log_line(enum log_level level, const char *module, const char *fmt, ...)
 
 	if (!log_wants(level))
 		return;
-	snprintf(line, sizeof(line), "%s %s[%d] %s %s: ",
-		clock_iso(clock_wall_s(), when, sizeof(when)), log_state.program,
-		(int)getpid(), log_level_name(level), module);
+	snprintf(line, sizeof(line),
+		"%s %s[%d] %s %s: ", clock_iso(clock_wall_s(), when, sizeof(when)),
+		log_state.program, (int)getpid(), log_level_name(level), module);
 	used = strlen(line);
 	va_start(ap, fmt);
 	errno = saved; /* for %m */

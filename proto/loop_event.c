@@ -93,8 +93,8 @@ static struct event_base *make_base(void)
 
 	if (!config)
 		return NULL;
-	if (!event_config_set_flag(config,
-		    EVENT_BASE_FLAG_PRECISE_TIMER | EVENT_BASE_FLAG_NOLOCK))
+	if (!event_config_set_flag(
+		    config, EVENT_BASE_FLAG_PRECISE_TIMER | EVENT_BASE_FLAG_NOLOCK))
 		base = event_base_new_with_config(config);
 	event_config_free(config);
 	return base;
@@ -351,8 +351,8 @@ struct loop_signal *loop_signal_create(
 	if (!sig)
 		return NULL;
 	*sig = (struct loop_signal){ .loop = loop, .fn = fn, .arg = arg };
-	sig->event = event_new(
-		loop->base, signo, EV_SIGNAL | EV_PERSIST, signal_came, sig);
+	sig->event =
+		event_new(loop->base, signo, EV_SIGNAL | EV_PERSIST, signal_came, sig);
 	if (!sig->event || event_add(sig->event, NULL) < 0) {
 		loop_signal_destroy(sig);
 		errno = ENOMEM;

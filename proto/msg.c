@@ -12,7 +12,8 @@
  * begin; only messages whose table says so may have them.
  *
  * Jansson does not always say that it ran out of memory: a parse that failed
- * without a sentence is taken for that.
+ * without a sentence is taken for that, and one may be blamed on the text.  Out
+ * of memory in a parse can thus end a connection; it never passes a wrong body.
  */
 #include "proto/msg.h"
 
@@ -33,8 +34,8 @@ static const char *const kind_names[] = {
 	[FIELD_JSON] = "a value",
 };
 
-static int check_range(
-	const struct schema *schema, const struct field *field, double v, struct err *err)
+static int check_range(const struct schema *schema, const struct field *field, double v,
+	struct err *err)
 {
 	if (v >= field->min && v <= field->max)
 		return 0;
@@ -53,8 +54,9 @@ static int check_strings(const struct schema *schema, const struct field *field,
 			schema->name, field->name, count, field->min, field->max);
 	json_array_foreach (value, i, item)
 		if (!json_is_string(item))
-			return err_set(err, EPROTO, "%s: field %s: item %zu is no string",
-				schema->name, field->name, i);
+			return err_set(err, EPROTO,
+				"%s: field %s: item %zu is no string", schema->name,
+				field->name, i);
 	return 0;
 }
 
@@ -99,7 +101,8 @@ static int check_field(const struct schema *schema, const struct field *field,
 		if ((double)json_string_length(value) <= field->max)
 			return 0;
 		return err_set(err, EPROTO, "%s: field %s: %zu bytes are over %.0f",
-			schema->name, field->name, json_string_length(value), field->max);
+			schema->name, field->name, json_string_length(value),
+			field->max);
 	case FIELD_STRS:
 		return check_strings(schema, field, value, err);
 	default:
@@ -135,8 +138,8 @@ static json_t *parse_body(
 	if (code == json_error_out_of_memory || !*why.text)
 		err_set(err, ENOMEM, "%s: out of memory", schema->name);
 	else
-		err_set(err, EPROTO, "%s: body: byte %d: %s", schema->name, why.position,
-			why.text);
+		err_set(err, EPROTO, "%s: body: byte %d: %s", schema->name,
+			why.position, why.text);
 	return NULL;
 }
 
@@ -152,8 +155,8 @@ int msg_decode(struct msg *msg, enum msg_type type, uint32_t id, const uint8_t *
 	if (!schema)
 		return err_set(err, EPROTO, "message %u is unknown", (unsigned)type);
 	if (nul && !schema->raw)
-		return err_set(err, EPROTO, "%s: byte %zu of the body is NUL", schema->name,
-			json_size);
+		return err_set(err, EPROTO, "%s: byte %zu of the body is NUL",
+			schema->name, json_size);
 	json = parse_body(schema, body, json_size, err);
 	if (!json)
 		return -1;
@@ -193,8 +196,8 @@ static uint8_t *make_frame(const struct schema *schema, uint32_t id, const json_
 	uint8_t *frame, *body;
 
 	if (body_size > FRAME_BODY_MAX || raw_size > FRAME_BODY_MAX) {
-		err_set(err, EMSGSIZE, "%s: a body of %zu bytes is over %u", schema->name,
-			body_size, FRAME_BODY_MAX);
+		err_set(err, EMSGSIZE, "%s: a body of %zu bytes is over %u",
+			schema->name, body_size, FRAME_BODY_MAX);
 		return NULL;
 	}
 	frame = json_size ? malloc(FRAME_HEADER_SIZE + body_size) : NULL;
@@ -217,8 +220,8 @@ no_memory:
 	return NULL;
 }
 
-uint8_t *msg_encode(enum msg_type type, uint32_t id, const json_t *body, const void *raw,
-	size_t raw_size, size_t *size, struct err *err)
+uint8_t *msg_encode(enum msg_type type, uint32_t id, const json_t *body,
+	const void *raw, size_t raw_size, size_t *size, struct err *err)
 {
 	const struct schema *schema = schema_find(type);
 	json_t *none = NULL;

@@ -35,9 +35,9 @@
 enum { PERIOD_US = 20000, QUOTA_MIN_US = 1000 };
 
 struct cgroups {
-	int version;         /* 0: none */
-	char top[PATH_MAX];  /* malle-INSTANCE */
-	char inside[256];    /* how /proc/PID/cgroup shows it: "/malle-INSTANCE/" */
+	int version;        /* 0: none */
+	char top[PATH_MAX]; /* malle-INSTANCE */
+	char inside[256];   /* how /proc/PID/cgroup shows it: "/malle-INSTANCE/" */
 	double cpus;
 	char text[512];
 };
@@ -86,15 +86,16 @@ static int make_dir(const char *path)
 }
 
 /* Make `top` below `parent` and prove that nodes can live there. */
-static int try_parent(struct cgroups *cg, int version, const char *parent,
-	const char *instance)
+static int try_parent(
+	struct cgroups *cg, int version, const char *parent, const char *instance)
 {
 	char probe[PATH_MAX];
 	int rc;
 
 	if (snprintf(cg->top, sizeof(cg->top), "%s/malle-%s", parent, instance) >=
 			(int)sizeof(cg->top) ||
-		snprintf(probe, sizeof(probe), "%s/.probe", cg->top) >= (int)sizeof(probe)) {
+		snprintf(probe, sizeof(probe), "%s/.probe", cg->top) >=
+			(int)sizeof(probe)) {
 		errno = ENAMETOOLONG;
 		return -1;
 	}
@@ -215,8 +216,9 @@ struct cgroups *cgroups_create(const char *instance, double cpus, struct err *er
 	}
 	snprintf(cg->inside, sizeof(cg->inside), "/malle-%.200s/", instance);
 	if (cpus > 0)
-		snprintf(cg->text, sizeof(cg->text), "cgroup v%d %.300s, %g CPUs a node",
-			cg->version, cg->top, cpus);
+		snprintf(cg->text, sizeof(cg->text),
+			"cgroup v%d %.300s, %g CPUs a node", cg->version, cg->top,
+			cpus);
 	else
 		snprintf(cg->text, sizeof(cg->text), "cgroup v%d %.300s, no quota",
 			cg->version, cg->top);
@@ -272,7 +274,8 @@ int cgroups_remove(struct cgroups *cgroups, const char *node)
 static int is_inside(const struct cgroups *cg, const char *node, pid_t pid)
 {
 	char path[64], line[1024], wanted[400];
-	size_t size = (size_t)snprintf(wanted, sizeof(wanted), "%s%s", cg->inside, node);
+	size_t size =
+		(size_t)snprintf(wanted, sizeof(wanted), "%s%s", cg->inside, node);
 	int inside = 0;
 	FILE *groups;
 
