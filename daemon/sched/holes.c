@@ -109,8 +109,8 @@ int holes_builder_row(struct holes_builder *builder, double t_s, struct err *err
 
 static int add_index(struct holes_builder *builder, uint32_t node, struct err *err)
 {
-	uint32_t *more = grown(
-		builder->indices, builder->n_indices, &builder->room_indices, sizeof(*more));
+	uint32_t *more = grown(builder->indices, builder->n_indices,
+		&builder->room_indices, sizeof(*more));
 
 	if (!more)
 		return err_set(err, ENOMEM, "out of memory");
@@ -140,7 +140,8 @@ int holes_builder_join(struct holes_builder *builder, uint32_t node, struct err 
 	struct offsets *row = builder->rows + builder->n_rows - 1;
 
 	if (node >= HOLES_NODES_MAX)
-		return err_set(err, E2BIG, "node %u is over %d", node, HOLES_NODES_MAX - 1);
+		return err_set(
+			err, E2BIG, "node %u is over %d", node, HOLES_NODES_MAX - 1);
 	if (builder->there[node])
 		return err_set(err, EPROTO, "node %u joins and is there already", node);
 	if (add_index(builder, node, err) < 0)
@@ -192,8 +193,8 @@ struct column {
 	const char *at, *end;
 };
 
-static int split(const char *line, const char *end, struct column columns[3],
-	struct err *err)
+static int split(
+	const char *line, const char *end, struct column columns[3], struct err *err)
 {
 	for (int i = 0; i < 3; i++) {
 		const char *comma = memchr(line, ',', (size_t)(end - line));
@@ -201,8 +202,8 @@ static int split(const char *line, const char *end, struct column columns[3],
 		if (i == 2 && comma)
 			return err_set(err, EPROTO, "more than three columns");
 		if (i < 2 && !comma)
-			return err_set(err, EPROTO, "%d columns, not t_s,joins,leaves",
-				i + 1);
+			return err_set(
+				err, EPROTO, "%d columns, not t_s,joins,leaves", i + 1);
 		columns[i].at = line;
 		columns[i].end = comma ? comma : end;
 		line = comma ? comma + 1 : end;
@@ -238,7 +239,8 @@ static int parse_index(struct column *column, uint32_t *node, struct err *err)
 		return 0;
 	for (; column->at < column->end && *column->at != ' '; column->at++) {
 		if (*column->at < '0' || *column->at > '9')
-			return err_set(err, EPROTO, "a list has something besides indices");
+			return err_set(
+				err, EPROTO, "a list has something besides indices");
 		value = value * 10 + (uint32_t)(*column->at - '0');
 		if (value >= HOLES_NODES_MAX)
 			return err_set(err, E2BIG, "a node's index is over %d",
@@ -248,15 +250,16 @@ static int parse_index(struct column *column, uint32_t *node, struct err *err)
 	return 1;
 }
 
-static int parse_row(
-	struct holes_builder *builder, const char *line, const char *end, struct err *err)
+static int parse_row(struct holes_builder *builder, const char *line, const char *end,
+	struct err *err)
 {
 	struct column columns[3];
 	double t_s = 0;
 	uint32_t node = 0;
 	int more;
 
-	if (split(line, end, columns, err) < 0 || parse_time(&columns[0], &t_s, err) < 0 ||
+	if (split(line, end, columns, err) < 0 ||
+		parse_time(&columns[0], &t_s, err) < 0 ||
 		holes_builder_row(builder, t_s, err) < 0)
 		return -1;
 	while ((more = parse_index(&columns[2], &node, err)) > 0)
@@ -325,7 +328,8 @@ static char *slurp(gzFile file, size_t *size, const char *path, struct err *err)
 	while (text && (n = gzread(file, text + used, (unsigned)(room - used))) > 0) {
 		used += (size_t)n;
 		if (used > HOLES_BYTES_MAX) {
-			err_set(err, E2BIG, "%s: it is over %d bytes", path, HOLES_BYTES_MAX);
+			err_set(err, E2BIG, "%s: it is over %d bytes", path,
+				HOLES_BYTES_MAX);
 			goto fail;
 		}
 		if (used == room) {

@@ -24,8 +24,8 @@ struct hole_row {
 struct holes {
 	size_t n_rows;
 	struct hole_row *rows;
-	uint32_t n_nodes; /* indices are below this */
-	double span_s;    /* length: the last row's time, or what was asked for */
+	uint32_t n_nodes;  /* indices are below this */
+	double span_s;     /* length: the last row's time, or what was asked for */
 	uint32_t *indices; /* what rows point into */
 };
 

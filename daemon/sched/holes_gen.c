@@ -136,7 +136,8 @@ static int add_hole(struct maker *maker, uint32_t node, double from_s, double to
  * Seat one more of a group of which `seated` sit at tables of these sizes.
  * Returns the table, which is a new one with probability theta / (n + theta).
  */
-static size_t seat(struct maker *maker, uint32_t *sizes, size_t *n_tables, size_t seated)
+static size_t seat(
+	struct maker *maker, uint32_t *sizes, size_t *n_tables, size_t seated)
 {
 	double theta = 1 / together - 1;
 	double at = uniform(maker) * ((double)seated + theta);
@@ -153,7 +154,8 @@ static size_t seat(struct maker *maker, uint32_t *sizes, size_t *n_tables, size_
 }
 
 /* The next busy node from *at on, going round; -1 after one round. */
-static long next_busy(const struct maker *maker, uint32_t *at, uint32_t *tried, double t_s)
+static long next_busy(
+	const struct maker *maker, uint32_t *at, uint32_t *tried, double t_s)
 {
 	uint32_t n = maker->model->nodes;
 
@@ -199,8 +201,8 @@ static double mean_gap_s(const struct maker *maker, double t_s, size_t n_groups)
 {
 	double wanted = maker->model->idle_share * maker->model->nodes; /* idle nodes */
 	double size = exp(group_mu + group_sigma * group_sigma / 2);
-	double prior = 20 * lengths.mean_s * (size < maker->model->nodes
-						     ? size : maker->model->nodes);
+	double prior = 20 * lengths.mean_s *
+		       (size < maker->model->nodes ? size : maker->model->nodes);
 	double mean = (prior + maker->made_s) / (double)(20 + n_groups);
 	double lead = maker->made_s / wanted - (t_s + warm_up_s);
 
@@ -276,9 +278,10 @@ static int check_model(const struct holes_model *model, struct err *err)
 		model->idle_share <= 0.95)
 		return 0;
 	return err_set(err, EINVAL,
-		"generated trace: %u nodes (1 to %d), %g hours (over 0, to a year), idle "
-		"share %g (0.001 to 0.95)", model->nodes, HOLES_NODES_MAX, model->hours,
-		model->idle_share);
+		"generated trace: %u nodes (1 to %d), %g hours (over 0, to a year), "
+		"idle "
+		"share %g (0.001 to 0.95)",
+		model->nodes, HOLES_NODES_MAX, model->hours, model->idle_share);
 }
 
 struct holes *holes_generate(const struct holes_model *model, struct err *err)

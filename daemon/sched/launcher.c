@@ -74,8 +74,8 @@ struct launch {
 	struct loop_io *exit_io;
 	int report; /* of a child that has not become the agent yet; -1 */
 	struct loop_io *report_io;
-	int failed; /* it will not become one; why says it */
-	int told;   /* it was sent SIGTERM, the deadline runs */
+	int failed;  /* it will not become one; why says it */
+	int told;    /* it was sent SIGTERM, the deadline runs */
 	int noticed; /* NOTICE was told or is about to be */
 	double deadline_s;
 	struct loop_timer *timer; /* the deadline, or the next sweep */
@@ -145,11 +145,11 @@ static void tell(struct launch *launch, enum sched_event event)
 /* One event of the first launch that has some.  0: there was none. */
 static int tell_one(struct launcher *launcher)
 {
-	static const enum sched_event order[] = { SCHED_STARTED, SCHED_NOTICE, SCHED_FAILED,
-		SCHED_ENDED };
+	static const enum sched_event order[] = { SCHED_STARTED, SCHED_NOTICE,
+		SCHED_FAILED, SCHED_ENDED };
 	struct launch *launch;
 
-	TAILQ_FOREACH(launch, &launcher->launches, entry)
+	TAILQ_FOREACH (launch, &launcher->launches, entry)
 		if (launch->events)
 			break;
 	if (!launch)
@@ -181,7 +181,8 @@ static void tell_all(void *arg)
 
 static const char *run_path(const struct launch *launch, const char *suffix, char *buf)
 {
-	snprintf(buf, PATH_MAX, "%s/%s%s", launch->launcher->run_dir, launch->node, suffix);
+	snprintf(buf, PATH_MAX, "%s/%s%s", launch->launcher->run_dir, launch->node,
+		suffix);
 	return buf;
 }
 
@@ -199,8 +200,8 @@ static void launch_over(struct launch *launch)
 static void sweep_on(struct launch *launch)
 {
 	struct launcher *launcher = launch->launcher;
-	int left = sweep_once(&launch->sweep, launcher->cgroups, launch->node, launch->id,
-		launch->uid);
+	int left = sweep_once(&launch->sweep, launcher->cgroups, launch->node,
+		launch->id, launch->uid);
 	double for_s = loop_now_s(launcher->loop) - launch->sweeping_since_s;
 
 	if (left == 0 && cgroups_remove(launcher->cgroups, launch->node)) {
@@ -212,8 +213,8 @@ static void sweep_on(struct launch *launch)
 		log_warning("launcher", "%s: processes of claim %s do not die left=%d",
 			launch->node, launch->id, left);
 	}
-	loop_timer_start(
-		launch->timer, for_s > sweep_patience_s ? sweep_slowly_s : sweep_every_s);
+	loop_timer_start(launch->timer,
+		for_s > sweep_patience_s ? sweep_slowly_s : sweep_every_s);
 }
 
 static void begin_sweeping(struct launch *launch)
@@ -280,9 +281,10 @@ static void deadline_reached(struct launch *launch)
 {
 	struct launcher *launcher = launch->launcher;
 
-	log_notice("launcher", "%s: claim %s is killed: its grace is over", launch->node,
-		launch->id);
-	sweep_once(&launch->sweep, launcher->cgroups, launch->node, launch->id, launch->uid);
+	log_notice("launcher", "%s: claim %s is killed: its grace is over",
+		launch->node, launch->id);
+	sweep_once(&launch->sweep, launcher->cgroups, launch->node, launch->id,
+		launch->uid);
 	if (launch->pidfd >= 0)
 		pidfd_send_signal(launch->pidfd, SIGKILL, NULL, 0);
 	loop_timer_start(launch->timer, sweep_slowly_s); /* until it is dead */
@@ -304,7 +306,7 @@ static struct launch *find_node(const struct launcher *launcher, const char *nod
 {
 	struct launch *launch;
 
-	TAILQ_FOREACH(launch, &launcher->launches, entry)
+	TAILQ_FOREACH (launch, &launcher->launches, entry)
 		if (!strcmp(launch->node, node))
 			return launch;
 	return NULL;
@@ -314,7 +316,7 @@ static struct launch *find_id(const struct launcher *launcher, const char *id)
 {
 	struct launch *launch;
 
-	TAILQ_FOREACH(launch, &launcher->launches, entry)
+	TAILQ_FOREACH (launch, &launcher->launches, entry)
 		if (!strcmp(launch->id, id))
 			return launch;
 	return NULL;
@@ -340,7 +342,8 @@ static struct launch *launch_create(struct launcher *launcher, const char *node,
 	struct launch *launch;
 
 	if (!id_ok(id) || strlen(node) > ID_MAX) {
-		err_set(err, EINVAL, "claim \"%.70s\" on %.70s: bad id or node", id, node);
+		err_set(err, EINVAL, "claim \"%.70s\" on %.70s: bad id or node", id,
+			node);
 		return NULL;
 	}
 	if (there || find_id(launcher, id)) {
@@ -400,8 +403,8 @@ static int watch(struct launch *launch, struct err *err)
 	if (launch->pidfd < 0)
 		launch->pidfd = pidfd_open(launch->pid, 0);
 	if (launch->pidfd >= 0)
-		launch->exit_io =
-			loop_io_create(loop, launch->pidfd, LOOP_READ, agent_exited, launch);
+		launch->exit_io = loop_io_create(
+			loop, launch->pidfd, LOOP_READ, agent_exited, launch);
 	if (launch->report >= 0)
 		launch->report_io = loop_io_create(
 			loop, launch->report, LOOP_READ, report_ready, launch);
@@ -445,8 +448,8 @@ static int open_agent(const struct sched_adoption *claim)
 {
 	int pidfd = claim->pid > 0 ? pidfd_open(claim->pid, 0) : -1;
 
-	if (pidfd >= 0 && (claim->start_ticks == 0 ||
-				  sweep_start_ticks(claim->pid) != claim->start_ticks)) {
+	if (pidfd >= 0 && (claim->start_ticks == 0 || sweep_start_ticks(claim->pid) !=
+							      claim->start_ticks)) {
 		close(pidfd);
 		pidfd = -1;
 	}
@@ -557,17 +560,21 @@ static const char *make_instance(const char *run_dir, char *buf, size_t size)
 static int check_config(const struct sched_config *config, struct err *err)
 {
 	if (!config->agent || !config->run_dir || !config->socket)
-		return err_set(err, EINVAL, "agents: their program, run_dir or socket is not "
+		return err_set(err, EINVAL,
+			"agents: their program, run_dir or socket is not "
 			"set");
 	if (*config->agent != '/' || *config->run_dir != '/' || *config->socket != '/')
 		return err_set(err, EINVAL, "agents: %s, %s, %s: not all begin with /",
 			config->agent, config->run_dir, config->socket);
 	if (!(config->grace_s >= 0) || !(config->node_cpus >= 0))
-		return err_set(err, EINVAL, "agents: grace of %g s, %g CPUs: not in range",
-			config->grace_s, config->node_cpus);
+		return err_set(err, EINVAL,
+			"agents: grace of %g s, %g CPUs: not in range", config->grace_s,
+			config->node_cpus);
 	if (config->instance && !id_ok(config->instance))
-		return err_set(err, EINVAL, "agents: instance \"%.70s\": letters, digits, "
-			"., _ and - only", config->instance);
+		return err_set(err, EINVAL,
+			"agents: instance \"%.70s\": letters, digits, "
+			"., _ and - only",
+			config->instance);
 	return 0;
 }
 
@@ -594,8 +601,10 @@ struct launcher *launcher_create(const struct sched_config *config, struct loop 
 	launcher->socket = strdup(config->socket);
 	launcher->env = copy_env(config->env);
 	launcher->teller = loop_timer_create(loop, tell_all, launcher);
-	launcher->cgroups = cgroups_create(config->instance ? config->instance
-		: make_instance(config->run_dir, made, sizeof(made)), config->node_cpus, err);
+	launcher->cgroups = cgroups_create(
+		config->instance ? config->instance
+				 : make_instance(config->run_dir, made, sizeof(made)),
+		config->node_cpus, err);
 	if (launcher->agent && launcher->run_dir && launcher->socket && launcher->env &&
 		launcher->teller && launcher->cgroups)
 		return launcher;

@@ -24,7 +24,8 @@ int launcher_adopt(
 	struct launcher *launcher, const struct sched_adoption *claim, struct err *err);
 
 /* SIGTERM now, a kill after the grace.  notice: NOTICE is told.  -1: ENOENT. */
-int launcher_end(struct launcher *launcher, const char *id, int notice, struct err *err);
+int launcher_end(
+	struct launcher *launcher, const char *id, int notice, struct err *err);
 
 /* The claim on a node, NULL when there is none.  Borrowed. */
 const char *launcher_claim(const struct launcher *launcher, const char *node);

@@ -26,13 +26,13 @@
 enum { NAME_MAX_BYTES = 64 };
 
 struct local_node {
-	const char *name;   /* the set's */
+	const char *name; /* the set's */
 	int open;
 	int group;
 	const char *reason; /* it is not */
 	int ending;         /* its claim is */
 	double open_since_s;
-	double offered_s;   /* by holes that are closed */
+	double offered_s; /* by holes that are closed */
 };
 
 /* --- views ------------------------------------------------------------------ */
@@ -40,7 +40,9 @@ struct local_node {
 static void fill_view(struct local *local, size_t i)
 {
 	const struct local_node *node = &local->nodes[i];
-	const char *reason = !node->open ? node->reason : node->ending ? "claim_ending" : "";
+	const char *reason = !node->open    ? node->reason
+			     : node->ending ? "claim_ending"
+					    : "";
 
 	local->view[i] = (struct sched_node){
 		.name = node->name,
@@ -132,8 +134,8 @@ static void claim_event(const struct sched_claim *claim, void *arg)
 	local->handlers.on_claim(claim, local->arg);
 }
 
-int local_claim(
-	struct sched *sched, const char *name, const char *id, uid_t uid, struct err *err)
+int local_claim(struct sched *sched, const char *name, const char *id, uid_t uid,
+	struct err *err)
 {
 	struct local *local = (struct local *)sched;
 	const struct local_node *node = find(local, name);
@@ -143,7 +145,8 @@ int local_claim(
 	if (launcher_claim(local->launcher, name))
 		return err_set(err, EBUSY, "node %s: it is claimed", name);
 	if (!node->open)
-		return err_set(err, EAGAIN, "node %s: it is no hole: %s", name, node->reason);
+		return err_set(
+			err, EAGAIN, "node %s: it is no hole: %s", name, node->reason);
 	return launcher_start(local->launcher, name, id, uid, err);
 }
 
@@ -154,7 +157,8 @@ int local_release(struct sched *sched, const char *id, struct err *err)
 	if (launcher_end(local->launcher, id, 0, err) < 0)
 		return -1;
 	for (size_t i = 0; i < local->n_nodes; i++) {
-		const char *claim = launcher_claim(local->launcher, local->nodes[i].name);
+		const char *claim =
+			launcher_claim(local->launcher, local->nodes[i].name);
 
 		if (claim && !strcmp(claim, id))
 			local->nodes[i].ending = 1;
@@ -163,7 +167,8 @@ int local_release(struct sched *sched, const char *id, struct err *err)
 	return 0;
 }
 
-int local_adopt(struct sched *sched, const struct sched_adoption *claim, struct err *err)
+int local_adopt(
+	struct sched *sched, const struct sched_adoption *claim, struct err *err)
 {
 	struct local *local = (struct local *)sched;
 	struct local_node *node = find(local, claim->node);
@@ -245,8 +250,10 @@ static int make_nodes(struct local *local, const char *expression, struct err *e
 		const char *name = nodeset_at(local->names, i);
 
 		if (!name_ok(name))
-			return err_set(err, EINVAL, "node \"%.80s\": 1 to %d letters, digits, "
-				"., _ and -, not . first", name, NAME_MAX_BYTES);
+			return err_set(err, EINVAL,
+				"node \"%.80s\": 1 to %d letters, digits, "
+				"., _ and -, not . first",
+				name, NAME_MAX_BYTES);
 		local->nodes[i].name = name;
 		local->nodes[i].reason = "not_idle";
 	}

@@ -17,7 +17,7 @@ struct local {
 	struct nodeset *names;
 	struct local_node *nodes; /* one for each of the names, in their order */
 	size_t n_nodes;
-	struct sched_node *view;  /* room for n_nodes */
+	struct sched_node *view; /* room for n_nodes */
 	struct launcher *launcher;
 	struct loop_timer *viewer;
 	double origin_s;
@@ -38,10 +38,11 @@ void local_close(struct local *local, size_t i, const char *reason);
 
 /* Of struct sched_ops. */
 void local_poll(struct sched *sched);
-int local_claim(
-	struct sched *sched, const char *node, const char *id, uid_t uid, struct err *err);
+int local_claim(struct sched *sched, const char *node, const char *id, uid_t uid,
+	struct err *err);
 int local_release(struct sched *sched, const char *id, struct err *err);
-int local_adopt(struct sched *sched, const struct sched_adoption *claim, struct err *err);
+int local_adopt(
+	struct sched *sched, const struct sched_adoption *claim, struct err *err);
 double local_offered_s(const struct sched *sched, const char *node);
 double local_origin_s(const struct sched *sched);
 const char *local_isolation(const struct sched *sched);

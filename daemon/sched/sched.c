@@ -36,8 +36,8 @@ void sched_poll(struct sched *sched)
 	sched->ops->poll(sched);
 }
 
-int sched_claim(
-	struct sched *sched, const char *node, const char *id, uid_t uid, struct err *err)
+int sched_claim(struct sched *sched, const char *node, const char *id, uid_t uid,
+	struct err *err)
 {
 	return sched->ops->claim(sched, node, id, uid, err);
 }
@@ -47,7 +47,8 @@ int sched_release(struct sched *sched, const char *id, struct err *err)
 	return sched->ops->release(sched, id, err);
 }
 
-int sched_adopt(struct sched *sched, const struct sched_adoption *claim, struct err *err)
+int sched_adopt(
+	struct sched *sched, const struct sched_adoption *claim, struct err *err)
 {
 	return sched->ops->adopt(sched, claim, err);
 }

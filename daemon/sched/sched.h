@@ -84,11 +84,11 @@ struct sched_config {
 	double origin_s;   /* wall time of the trace's beginning; 0: now */
 
 	/* agents on this machine */
-	double grace_s;     /* real seconds from notice to kill */
-	double node_cpus;   /* CPU quota of a node; 0: none */
-	const char *agent;  /* path of malle-agent */
+	double grace_s;      /* real seconds from notice to kill */
+	double node_cpus;    /* CPU quota of a node; 0: none */
+	const char *agent;   /* path of malle-agent */
 	const char *run_dir; /* there and searchable by claims' users; logs go here */
-	const char *socket; /* of mallectld, for the agents */
+	const char *socket;  /* of mallectld, for the agents */
 	/*
 	 * Names the parent cgroup: malle-INSTANCE.  The same after a restart.
 	 * NULL: made from run_dir.
@@ -117,8 +117,8 @@ void sched_poll(struct sched *sched);
  * on_claim.  -1: ENOENT no such node, EBUSY it is claimed, EAGAIN it is not
  * eligible (any more), EPERM for a uid that we cannot become, EINVAL.
  */
-int sched_claim(
-	struct sched *sched, const char *node, const char *id, uid_t uid, struct err *err);
+int sched_claim(struct sched *sched, const char *node, const char *id, uid_t uid,
+	struct err *err);
 
 /*
  * End a claim from our side: SIGTERM to its agent, a kill of everything when
@@ -141,7 +141,8 @@ struct sched_adoption {
 	pid_t pid; /* 0: STARTED never came */
 	unsigned long long start_ticks;
 };
-int sched_adopt(struct sched *sched, const struct sched_adoption *claim, struct err *err);
+int sched_adopt(
+	struct sched *sched, const struct sched_adoption *claim, struct err *err);
 
 /*
  * Node-seconds (real ones) that holes were open since sched_create, of one node

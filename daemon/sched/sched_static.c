@@ -18,8 +18,8 @@ static struct sched *static_create(const struct sched_config *config, struct loo
 		err_set(err, ENOMEM, "backend static: out of memory");
 		return NULL;
 	}
-	if (local_init(local, &sched_static_ops, config->nodes, config, loop, handlers, arg,
-		    err) < 0) {
+	if (local_init(local, &sched_static_ops, config->nodes, config, loop, handlers,
+		    arg, err) < 0) {
 		int saved = errno;
 
 		free(local);

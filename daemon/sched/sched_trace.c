@@ -119,8 +119,8 @@ static void catch_up(void *arg)
 /* Laps that nobody sees need not be walked through. */
 static void skip_laps(struct trace *trace)
 {
-	double past_s = (loop_now_s(trace->local.loop) - trace->origin_mono_s) *
-			trace->speedup;
+	double past_s =
+		(loop_now_s(trace->local.loop) - trace->origin_mono_s) * trace->speedup;
 
 	if (!trace->end && trace->holes->span_s > 0 && past_s > 0)
 		trace->lap = (unsigned long)(past_s / trace->holes->span_s);
@@ -189,8 +189,8 @@ static struct sched *trace_create(const struct sched_config *config, struct loop
 		err_set(err, ENOMEM, "backend trace: out of memory");
 		goto fail;
 	}
-	if (local_init(&trace->local, &sched_trace_ops, nodes, config, loop, handlers, arg,
-		    err) < 0)
+	if (local_init(&trace->local, &sched_trace_ops, nodes, config, loop, handlers,
+		    arg, err) < 0)
 		goto fail;
 	trace->holes = holes;
 	trace->speedup = speedup;

@@ -200,8 +200,8 @@ static int become(const struct passwd *pw)
 	return setresuid(pw->pw_uid, pw->pw_uid, pw->pw_uid);
 }
 
-static void child(const struct spawn *spawn, const struct passwd *pw, char **env, int log,
-	int report)
+static void child(const struct spawn *spawn, const struct passwd *pw, char **env,
+	int log, int report)
 {
 	char *argv[] = { (char *)(size_t)spawn->agent, NULL };
 	int null = open("/dev/null", O_RDONLY);
@@ -255,7 +255,8 @@ pid_t spawn_agent(const struct spawn *spawn, int *started, struct err *err)
 		err_set(err, ENOMEM, "environment of the agent: out of memory");
 		goto done;
 	}
-	log = open(spawn->log, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0640);
+	log = open(spawn->log, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC,
+		0640);
 	if (log < 0) {
 		err_set(err, errno, "%s: open: %s", spawn->log, strerror(errno));
 		goto done;

@@ -8,13 +8,13 @@
 #include "proto/err.h"
 
 struct spawn {
-	const char *agent;    /* program */
+	const char *agent; /* program */
 	const char *node;
 	const char *claim;
-	const char *socket;   /* of the daemon */
-	const char *dir;      /* its runtime directory, made anew */
-	const char *log;      /* file that its output is appended to */
-	const char *cgroup;   /* directory, or NULL */
+	const char *socket; /* of the daemon */
+	const char *dir;    /* its runtime directory, made anew */
+	const char *log;    /* file that its output is appended to */
+	const char *cgroup; /* directory, or NULL */
 	double grace_s;
 	uid_t uid;
 	const char *const *env; /* NAME=VALUE to add, or NULL */

@@ -167,8 +167,10 @@ unsigned long long sweep_start_ticks(pid_t pid)
 	text[n] = '\0';
 	/* The name is in parentheses and may hold any byte, also those. */
 	at = strrchr(text, ')');
-	if (!at || sscanf(at + 1, " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u "
-				  "%*d %*d %*d %*d %*d %*d %llu", &state, &ticks) != 2)
+	if (!at || sscanf(at + 1,
+			   " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u "
+			   "%*d %*d %*d %*d %*d %*d %llu",
+			   &state, &ticks) != 2)
 		return 0;
 	return state == 'Z' || state == 'X' ? 0 : ticks;
 }

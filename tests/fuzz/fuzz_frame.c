@@ -16,7 +16,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		if (frame_decode(data, &header, &err) < 0)
 			continue;
 		frame_encode(&header, again);
-		if (memcmp(data, again, sizeof(again)) || header.length > FRAME_BODY_MAX)
+		if (memcmp(data, again, sizeof(again)) ||
+			header.length > FRAME_BODY_MAX)
 			abort();
 	}
 	return 0;

@@ -64,8 +64,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (size < 2)
 		return 0;
-	if (msg_decode(&msg, (enum msg_type)(data[0] << 8 | data[1]), 7, data + 2, size - 2,
-		    &err) < 0)
+	if (msg_decode(&msg, (enum msg_type)(data[0] << 8 | data[1]), 7, data + 2,
+		    size - 2, &err) < 0)
 		return 0;
 	read_fields(&msg);
 	check_round_trip(&msg);

@@ -33,7 +33,8 @@ START_TEST(a_text_that_is_too_long_ends_in_dots)
 	memset(word, 'x', lengths[_i].size);
 	err_set(&err, EINVAL, "%s", word);
 	got = strlen(err.text);
-	ck_assert_uint_eq(got, lengths[_i].cut ? sizeof(err.text) - 1 : lengths[_i].size);
+	ck_assert_uint_eq(
+		got, lengths[_i].cut ? sizeof(err.text) - 1 : lengths[_i].size);
 	if (lengths[_i].cut)
 		ck_assert_str_eq(err.text + got - 3, "...");
 	free(word);

@@ -16,12 +16,13 @@ static const struct {
 	{ "a hello", { 'M', 'A', 'L', 'L', 0, 1, 0, 1, 0, 0, 0, 17, 0, 0, 0, 0 },
 		{ FRAME_MAGIC, 1, 1, 17, 0 }, 1, NULL },
 	{ "every byte in its place",
-		{ 'M', 'A', 'L', 'L', 0x12, 0x34, 0x56, 0x78, 0, 0x11, 0x22, 0x33, 0x44, 0x55,
-			0x66, 0x77 },
+		{ 'M', 'A', 'L', 'L', 0x12, 0x34, 0x56, 0x78, 0, 0x11, 0x22, 0x33, 0x44,
+			0x55, 0x66, 0x77 },
 		{ FRAME_MAGIC, 0x1234, 0x5678, 0x112233, 0x44556677 }, 1, NULL },
 	{ "no body", { 'M', 'A', 'L', 'L', 0, 1, 0, 5, 0, 0, 0, 0, 0, 0, 0, 9 },
 		{ FRAME_MAGIC, 1, 5, 0, 9 }, 1, NULL },
-	{ "the largest body", { 'M', 'A', 'L', 'L', 0, 1, 0, 5, 0, 0x40, 0, 0, 0, 0, 0, 9 },
+	{ "the largest body",
+		{ 'M', 'A', 'L', 'L', 0, 1, 0, 5, 0, 0x40, 0, 0, 0, 0, 0, 9 },
 		{ FRAME_MAGIC, 1, 5, FRAME_BODY_MAX, 9 }, 1, NULL },
 	{ "one byte over the largest",
 		{ 'M', 'A', 'L', 'L', 0, 1, 0, 5, 0, 0x40, 0, 1, 0, 0, 0, 9 },
@@ -52,8 +53,8 @@ START_TEST(a_header_is_read_as_it_is_described)
 	}
 	ck_assert_int_eq(rc, -1);
 	ck_assert_int_eq(errno, EPROTO);
-	ck_assert_msg(strstr(err.text, cases[_i].text) != NULL, "%s: %s", cases[_i].what,
-		err.text);
+	ck_assert_msg(strstr(err.text, cases[_i].text) != NULL, "%s: %s",
+		cases[_i].what, err.text);
 	ck_assert_uint_eq(got.id, 77);
 }
 END_TEST

@@ -355,7 +355,8 @@ END_TEST
 START_TEST(a_seed_makes_the_same_holes_again_and_another_does_not)
 {
 	struct holes_model model = { 100, 24, 0.2, 5 };
-	struct holes *a = holes_generate(&model, NULL), *b = holes_generate(&model, NULL);
+	struct holes *a = holes_generate(&model, NULL),
+		     *b = holes_generate(&model, NULL);
 	struct holes *c;
 
 	ck_assert_uint_eq(a->n_rows, b->n_rows);
@@ -378,9 +379,15 @@ END_TEST
 START_TEST(a_model_that_makes_no_sense_is_refused)
 {
 	static const struct holes_model bad[] = {
-		{ 0, 24, 0.2, 1 }, { HOLES_NODES_MAX + 1, 24, 0.2, 1 }, { 8, 0, 0.2, 1 },
-		{ 8, -1, 0.2, 1 }, { 8, NAN, 0.2, 1 }, { 8, 24, 0, 1 }, { 8, 24, 1, 1 },
-		{ 8, 24, NAN, 1 }, { 8, 1e9, 0.2, 1 },
+		{ 0, 24, 0.2, 1 },
+		{ HOLES_NODES_MAX + 1, 24, 0.2, 1 },
+		{ 8, 0, 0.2, 1 },
+		{ 8, -1, 0.2, 1 },
+		{ 8, NAN, 0.2, 1 },
+		{ 8, 24, 0, 1 },
+		{ 8, 24, 1, 1 },
+		{ 8, 24, NAN, 1 },
+		{ 8, 1e9, 0.2, 1 },
 	};
 
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {

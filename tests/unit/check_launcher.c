@@ -241,8 +241,8 @@ START_TEST(the_environment_is_made_from_scratch)
 {
 	static const char *const names[] = { "MALLE_CLAIM=c", "MALLE_NODE=n1\n",
 		"MALLE_CTLD=/nowhere/ctld.sock\n", "MALLE_GRACE_S=0.300\n",
-		"MALLE_ORPHAN_S=9\n", "HOME=", "USER=", "LOGNAME=", "SHELL=", "PATH=",
-		"MALLE_RUNDIR=" };
+		"MALLE_ORPHAN_S=9\n",
+		"HOME=", "USER=", "LOGNAME=", "SHELL=", "PATH=", "MALLE_RUNDIR=" };
 	const char *env;
 
 	setenv("SLURM_JOB_ID", "7", 1);
@@ -255,7 +255,8 @@ START_TEST(the_environment_is_made_from_scratch)
 	turn_until(is_ready);
 	env = read_run_file("env");
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		ck_assert_msg(strstr(env, names[i]) != NULL, "%s not in %s", names[i], env);
+		ck_assert_msg(
+			strstr(env, names[i]) != NULL, "%s not in %s", names[i], env);
 	ck_assert_ptr_null(strstr(env, "SLURM"));
 	ck_assert_ptr_null(strstr(env, "SOMEBODY"));
 	ck_assert_str_eq(read_run_file("pwd"), "/\n");
@@ -322,7 +323,8 @@ START_TEST(an_agent_that_does_not_go_is_killed_when_its_grace_is_over)
 {
 	double from;
 
-	write_agent("trap '' TERM; : >$MALLE_RUNDIR/ready; while :; do sleep 0.02; done");
+	write_agent(
+		"trap '' TERM; : >$MALLE_RUNDIR/ready; while :; do sleep 0.02; done");
 	start(getuid());
 	turn_until(is_ready);
 	from = clock_mono_s();
@@ -392,14 +394,15 @@ static const struct {
 	{ "a background child", "sleep 1000 & echo $! >$R/pid; : >$R/ready" },
 	{ "a double fork in a session of its own",
 		"setsid sh -c 'sleep 1000 & echo $! >$R/pid; : >$R/ready'" },
-	{ "one that ignores signals",
-		"setsid sh -c 'trap \"\" TERM HUP INT; echo $$ >$R/pid; : >$R/ready; while :; "
-		"do sleep 0.05; done' &" },
+	{ "one that ignores signals", "setsid sh -c 'trap \"\" TERM HUP INT; echo $$ "
+				      ">$R/pid; : >$R/ready; while :; "
+				      "do sleep 0.05; done' &" },
 	{ "one whose parent is long gone and which left its directory",
-		"(setsid sh -c 'cd /; (sleep 1000 & echo $! >$R/pid; : >$R/ready)' &)" },
-	{ "one that forks on and on",
-		"setsid sh -c 'echo $$ >$R/pid; : >$R/ready; while :; do sleep 1000 & sleep "
-		"0.01; done' &" },
+		"(setsid sh -c 'cd /; (sleep 1000 & echo $! >$R/pid; : >$R/ready)' "
+		"&)" },
+	{ "one that forks on and on", "setsid sh -c 'echo $$ >$R/pid; : >$R/ready; "
+				      "while :; do sleep 1000 & sleep "
+				      "0.01; done' &" },
 };
 
 START_TEST(orphans_of_a_dead_agent_die_and_bystanders_live)
@@ -407,8 +410,8 @@ START_TEST(orphans_of_a_dead_agent_die_and_bystanders_live)
 	char script[600];
 	pid_t orphan, plain, other, near;
 
-	snprintf(script, sizeof(script), "R=$MALLE_RUNDIR; export R\n%s\nexec sleep 1000",
-		orphans[_i].script);
+	snprintf(script, sizeof(script),
+		"R=$MALLE_RUNDIR; export R\n%s\nexec sleep 1000", orphans[_i].script);
 	write_agent(script);
 	plain = fork_bystander(NULL);
 	other = fork_bystander(longer_mark);
@@ -512,12 +515,10 @@ static const struct {
 	const char *node, *id;
 	int errnum;
 } refused[] = {
-	{ "n1", "", EINVAL },
-	{ "n1", "a/b", EINVAL },
-	{ "n1", "a b", EINVAL },
-	{ "n1", "0123456789012345678901234567890123456789012345678901234567890123x", EINVAL },
-	{ "n1", "other", EBUSY },
-	{ "n2", NULL, EBUSY }, /* NULL: the id in use */
+	{ "n1", "", EINVAL }, { "n1", "a/b", EINVAL }, { "n1", "a b", EINVAL },
+	{ "n1", "0123456789012345678901234567890123456789012345678901234567890123x",
+		EINVAL },
+	{ "n1", "other", EBUSY }, { "n2", NULL, EBUSY }, /* NULL: the id in use */
 };
 
 START_TEST(claims_that_cannot_be_are_refused)
@@ -549,8 +550,9 @@ static double cpu_s_of(pid_t pid)
 	text[fread(text, 1, sizeof(text) - 1, file)] = '\0';
 	fclose(file);
 	at = strrchr(text, ')');
-	if (!at || sscanf(at + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu",
-			   &user, &system_) != 2)
+	if (!at ||
+		sscanf(at + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu",
+			&user, &system_) != 2)
 		return 0;
 	return (double)(user + system_) / (double)sysconf(_SC_CLK_TCK);
 }

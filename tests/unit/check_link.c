@@ -22,7 +22,7 @@ static struct loop_timer *limit;
 
 /* What has happened so far. */
 static struct {
-	struct link *in;  /* accepted */
+	struct link *in; /* accepted */
 	char role[33];
 	unsigned accepts;
 	unsigned types[64], ids[64];
@@ -178,8 +178,7 @@ static void raw_expect(int fd, unsigned type, char *buf, size_t size)
 
 	raw_fd = fd;
 	turn_until(raw_is_readable);
-	ck_assert_int_eq(
-		recv(fd, head, sizeof(head), MSG_WAITALL), FRAME_HEADER_SIZE);
+	ck_assert_int_eq(recv(fd, head, sizeof(head), MSG_WAITALL), FRAME_HEADER_SIZE);
 	ck_assert_int_eq(frame_decode(head, &header, NULL), 0);
 	ck_assert_uint_eq(header.type, type);
 	ck_assert_uint_eq(header.version, PROTO_VERSION);
@@ -253,7 +252,8 @@ static const struct {
 	const char *body;
 	const char *text; /* in the refuse */
 } bad_first[] = {
-	{ "another version", 7, MSG_HELLO, "{\"role\":\"client\"}", "speaks version 7" },
+	{ "another version", 7, MSG_HELLO, "{\"role\":\"client\"}",
+		"speaks version 7" },
 	{ "another version: ours too", 7, MSG_HELLO, "{}", "speaks version 1" },
 	{ "no hello", 1, MSG_PING, "{}", "the first message is no hello" },
 	{ "no role", 1, MSG_HELLO, "{}", "hello: field role is missing" },
@@ -269,8 +269,8 @@ START_TEST(a_wrong_first_message_is_refused_in_words_and_closed)
 	char body[600];
 	int fd = raw_connect();
 
-	raw_frame_v(fd, bad_first[_i].version, bad_first[_i].type, 3, bad_first[_i].body,
-		strlen(bad_first[_i].body));
+	raw_frame_v(fd, bad_first[_i].version, bad_first[_i].type, 3,
+		bad_first[_i].body, strlen(bad_first[_i].body));
 	raw_expect(fd, MSG_REFUSE, body, sizeof(body));
 	ck_assert_msg(strstr(body, bad_first[_i].text) != NULL, "%s: %s",
 		bad_first[_i].what, body);
@@ -282,7 +282,8 @@ END_TEST
 
 START_TEST(a_hello_that_is_too_long_is_refused_before_it_has_come)
 {
-	struct frame_header header = { FRAME_MAGIC, PROTO_VERSION, MSG_HELLO, 1 << 20, 0 };
+	struct frame_header header = { FRAME_MAGIC, PROTO_VERSION, MSG_HELLO, 1 << 20,
+		0 };
 	uint8_t head[FRAME_HEADER_SIZE];
 	char body[600];
 	int fd = raw_connect();
@@ -321,8 +322,8 @@ START_TEST(a_peer_that_breaks_the_protocol_is_told_and_gone)
 	raw_expect(fd, MSG_REFUSE, body, sizeof(body));
 	raw_expect_end(fd);
 	ck_assert_int_eq(seen.n_gone, 1);
-	ck_assert_msg(strstr(seen.gone, breaks[_i].why) != NULL, "%s: %s", breaks[_i].what,
-		seen.gone);
+	ck_assert_msg(strstr(seen.gone, breaks[_i].why) != NULL, "%s: %s",
+		breaks[_i].what, seen.gone);
 	ck_assert_uint_eq(seen.n_msgs, 0);
 	close(fd);
 }
@@ -437,11 +438,10 @@ START_TEST(a_large_raw_body_arrives_whole_and_in_pieces)
 	out = link_connect(loop, path, "peer", &handlers, NULL, &err);
 	ck_assert_msg(out != NULL, "%s", err.text);
 	turn_until(is_accepted);
-	ck_assert_int_eq(
-		link_send_raw(seen.in, MSG_STATE_DATA, 4,
-			json_pack("{s:s, s:i, s:i, s:I}", "job", "j1", "step", 1, "offset", 0,
-				"bytes", (json_int_t)raw),
-			body, raw),
+	ck_assert_int_eq(link_send_raw(seen.in, MSG_STATE_DATA, 4,
+				 json_pack("{s:s, s:i, s:i, s:I}", "job", "j1", "step",
+					 1, "offset", 0, "bytes", (json_int_t)raw),
+				 body, raw),
 		0);
 	ck_assert_uint_gt(link_queued(seen.in), 0);
 	link_send(seen.in, MSG_PING, 5, NULL);
@@ -467,9 +467,10 @@ START_TEST(what_is_queued_is_sent_after_a_close)
 	ck_assert_msg(out != NULL, "%s", err.text);
 	turn_until(is_accepted);
 	for (int i = 0; i < 4; i++)
-		ck_assert_int_eq(link_send_raw(seen.in, MSG_JOB_OUTPUT, 0,
-					 json_pack("{s:s, s:i}", "job", "j1", "stream", 1),
-					 raw, 1 << 20),
+		ck_assert_int_eq(
+			link_send_raw(seen.in, MSG_JOB_OUTPUT, 0,
+				json_pack("{s:s, s:i}", "job", "j1", "stream", 1), raw,
+				1 << 20),
 			0);
 	link_close(seen.in);
 	ck_assert_int_eq(link_send(seen.in, MSG_PING, 1, NULL), -1);
@@ -544,8 +545,8 @@ START_TEST(a_socket_file_that_nobody_answers_at_is_replaced)
 	struct err err;
 	int fd;
 
-	ck_assert_ptr_null(link_listen(
-		loop, path, 0600, &auth_peer, "i2", on_link, NULL, &err));
+	ck_assert_ptr_null(
+		link_listen(loop, path, 0600, &auth_peer, "i2", on_link, NULL, &err));
 	ck_assert_int_eq(errno, EADDRINUSE);
 	link_listener_destroy(listener);
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -570,8 +571,8 @@ START_TEST(a_file_that_is_no_socket_is_left_alone)
 	snprintf(other, sizeof(other), "%s/file", dir);
 	fd = open(other, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
 	close(fd);
-	ck_assert_ptr_null(link_listen(
-		loop, other, 0600, &auth_peer, "i2", on_link, NULL, &err));
+	ck_assert_ptr_null(
+		link_listen(loop, other, 0600, &auth_peer, "i2", on_link, NULL, &err));
 	ck_assert_int_eq(errno, EEXIST);
 	ck_assert_int_eq(unlink(other), 0);
 }

@@ -52,11 +52,12 @@ START_TEST(timers_fire_once_in_the_order_of_their_times)
 	struct loop_timer *timers[5];
 
 	for (int i = 0; i < 4; i++) {
-		timers[i] = loop_timer_create(loop, note_it, (void *)(size_t)rows[i].letter);
+		timers[i] = loop_timer_create(
+			loop, note_it, (void *)(size_t)rows[i].letter);
 		loop_timer_start(timers[i], rows[i].after_s);
 		ck_assert(loop_timer_pending(timers[i]));
 	}
-	timers[4] = loop_timer_create(loop, note_and_stop, (void *)(size_t)"e");
+	timers[4] = loop_timer_create(loop, note_and_stop, (void *)(size_t) "e");
 	loop_timer_start(timers[4], 0.06);
 	ck_assert_int_eq(loop_run(loop), 0);
 	ck_assert_str_eq(trail, "abcde");
@@ -92,9 +93,9 @@ END_TEST
 
 START_TEST(starting_a_running_timer_moves_it_and_stopping_ends_it)
 {
-	struct loop_timer *a = loop_timer_create(loop, note_it, (void *)(size_t)"a");
-	struct loop_timer *b = loop_timer_create(loop, note_it, (void *)(size_t)"b");
-	struct loop_timer *c = loop_timer_create(loop, note_it, (void *)(size_t)"c");
+	struct loop_timer *a = loop_timer_create(loop, note_it, (void *)(size_t) "a");
+	struct loop_timer *b = loop_timer_create(loop, note_it, (void *)(size_t) "b");
+	struct loop_timer *c = loop_timer_create(loop, note_it, (void *)(size_t) "c");
 
 	loop_timer_start(a, 0.001);
 	loop_timer_start(b, 0.01);
@@ -115,7 +116,8 @@ START_TEST(strange_times_are_no_trouble)
 	static const double times[] = { -1, NAN, INFINITY, 1e300 };
 
 	for (int i = 0; i < 4; i++) {
-		struct loop_timer *timer = loop_timer_create(loop, note_it, (void *)(size_t)"x");
+		struct loop_timer *timer =
+			loop_timer_create(loop, note_it, (void *)(size_t) "x");
 
 		loop_timer_start(timer, times[i]);
 		ck_assert(loop_timer_pending(timer));
@@ -136,7 +138,7 @@ static void readable(int fd, unsigned ready, void *arg)
 	ck_assert_uint_eq(ready, LOOP_READ);
 	ck_assert_int_eq(read(fd, &byte, 1), 1);
 	note("r");
-	if (loop_defer(loop, note_it, (void *)(size_t)"d") < 0)
+	if (loop_defer(loop, note_it, (void *)(size_t) "d") < 0)
 		ck_abort();
 	if (++readies == 3) {
 		loop_io_destroy(io); /* in its own callback */
@@ -168,7 +170,7 @@ static void writable(int fd, unsigned ready, void *arg)
 START_TEST(an_interest_can_change)
 {
 	struct loop_timer *end =
-		loop_timer_create(loop, note_and_stop, (void *)(size_t)"e");
+		loop_timer_create(loop, note_and_stop, (void *)(size_t) "e");
 
 	ck_assert_int_eq(pipe(pipe_fds), 0);
 	io = loop_io_create(loop, pipe_fds[1], LOOP_NONE, writable, NULL);
@@ -190,8 +192,8 @@ END_TEST
 static void defer_more(void *arg)
 {
 	note("1");
-	ck_assert_int_eq(loop_defer(loop, note_and_stop, (void *)(size_t)"4"), 0);
-	loop_undefer(loop, note_it, (void *)(size_t)"x");
+	ck_assert_int_eq(loop_defer(loop, note_and_stop, (void *)(size_t) "4"), 0);
+	loop_undefer(loop, note_it, (void *)(size_t) "x");
 }
 
 START_TEST(deferred_calls_keep_their_order_and_new_ones_wait_a_turn)
@@ -282,11 +284,11 @@ END_TEST
 START_TEST(what_is_left_is_ended_with_the_loop)
 {
 	struct loop *other = loop_create(NULL);
-	struct loop_end *gone = loop_end_create(other, note_it, (void *)(size_t)"x");
+	struct loop_end *gone = loop_end_create(other, note_it, (void *)(size_t) "x");
 
-	ck_assert_ptr_nonnull(loop_end_create(other, note_it, (void *)(size_t)"e"));
+	ck_assert_ptr_nonnull(loop_end_create(other, note_it, (void *)(size_t) "e"));
 	loop_end_destroy(gone);
-	ck_assert_int_eq(loop_defer(other, note_it, (void *)(size_t)"d"), 0);
+	ck_assert_int_eq(loop_defer(other, note_it, (void *)(size_t) "d"), 0);
 	loop_destroy(other);
 	ck_assert_str_eq(trail, "de");
 	loop_destroy(NULL);
@@ -307,7 +309,8 @@ START_TEST(a_time_is_written_in_iso_form)
 	char buf[CLOCK_ISO_SIZE];
 
 	for (int i = 0; i < 4; i++)
-		ck_assert_str_eq(clock_iso(rows[i].wall_s, buf, sizeof(buf)), rows[i].text);
+		ck_assert_str_eq(
+			clock_iso(rows[i].wall_s, buf, sizeof(buf)), rows[i].text);
 }
 END_TEST
 

@@ -13,7 +13,7 @@
 static const struct {
 	enum msg_type type;
 	const char *body;
-	size_t size; /* 0: that of the string */
+	size_t size;      /* 0: that of the string */
 	const char *text; /* NULL: it is fine; else in the sentence */
 } cases[] = {
 	{ MSG_PING, "{}", 0, NULL },
@@ -36,34 +36,44 @@ static const struct {
 	{ MSG_JOB_PAUSE, "{\"job\":null}", 0, "job.pause: field job is not a string" },
 	{ MSG_JOB_PAUSE, "{\"job\":7}", 0, "job.pause: field job is not a string" },
 	{ MSG_JOB_PAUSE,
-		"{\"job\":\"01234567890123456789012345678901234567890123456789012345678901"
-		"23\"}", 0, NULL },
+		"{\"job\":"
+		"\"01234567890123456789012345678901234567890123456789012345678901"
+		"23\"}",
+		0, NULL },
 	{ MSG_JOB_PAUSE,
-		"{\"job\":\"01234567890123456789012345678901234567890123456789012345678901"
-		"234\"}", 0, "job.pause: field job: 65 bytes are over 64" },
+		"{\"job\":"
+		"\"01234567890123456789012345678901234567890123456789012345678901"
+		"234\"}",
+		0, "job.pause: field job: 65 bytes are over 64" },
 	{ MSG_JOB_ATTACH, "{" J "}", 0, NULL },
 	{ MSG_JOB_ATTACH, "{" J ",\"offset\":0}", 0, NULL },
 	{ MSG_JOB_ATTACH, "{" J ",\"offset\":9007199254740991}", 0, NULL },
-	{ MSG_JOB_ATTACH, "{" J ",\"offset\":9007199254740992}", 0, "is not in 0..9007" },
+	{ MSG_JOB_ATTACH, "{" J ",\"offset\":9007199254740992}", 0,
+		"is not in 0..9007" },
 	{ MSG_JOB_ATTACH, "{" J ",\"offset\":-1}", 0, "field offset: -1 is not in" },
-	{ MSG_JOB_ATTACH, "{" J ",\"offset\":1.0}", 0, "field offset is not an integer" },
-	{ MSG_JOB_ATTACH, "{" J ",\"offset\":\"1\"}", 0, "field offset is not an integer" },
+	{ MSG_JOB_ATTACH, "{" J ",\"offset\":1.0}", 0,
+		"field offset is not an integer" },
+	{ MSG_JOB_ATTACH, "{" J ",\"offset\":\"1\"}", 0,
+		"field offset is not an integer" },
 	{ MSG_JOB_ATTACH, "{" J ",\"offset\":99999999999999999999}", 0, "body" },
 	{ MSG_JOB_CANCEL, "{" J ",\"force\":true}", 0, NULL },
-	{ MSG_JOB_CANCEL, "{" J ",\"force\":1}", 0, "field force is not true or false" },
+	{ MSG_JOB_CANCEL, "{" J ",\"force\":1}", 0,
+		"field force is not true or false" },
 	{ MSG_PONG, "{\"uptime_s\":3,\"state\":\"ok\"}", 0, NULL },
 	{ MSG_PONG, "{\"uptime_s\":3.5,\"state\":\"ok\"}", 0, NULL },
 	{ MSG_PONG, "{\"uptime_s\":-0.5,\"state\":\"ok\"}", 0, "is not in" },
 	{ MSG_PONG, "{\"uptime_s\":1e999,\"state\":\"ok\"}", 0, "body" },
 	{ MSG_PONG, "{\"uptime_s\":true,\"state\":\"ok\"}", 0, "not a number" },
 	{ MSG_RSH_REQUEST,
-		"{" J ",\"generation\":1,\"node\":\"n1\",\"argv\":[\"orted\"]}", 0, NULL },
+		"{" J ",\"generation\":1,\"node\":\"n1\",\"argv\":[\"orted\"]}", 0,
+		NULL },
 	{ MSG_RSH_REQUEST, "{" J ",\"generation\":1,\"node\":\"n1\",\"argv\":[]}", 0,
 		"field argv: 0 strings" },
-	{ MSG_RSH_REQUEST, "{" J ",\"generation\":1,\"node\":\"n1\",\"argv\":[\"a\",2]}", 0,
+	{ MSG_RSH_REQUEST,
+		"{" J ",\"generation\":1,\"node\":\"n1\",\"argv\":[\"a\",2]}", 0,
 		"field argv: item 1 is no string" },
-	{ MSG_RSH_REQUEST, "{" J ",\"generation\":0,\"node\":\"n1\",\"argv\":[\"a\"]}", 0,
-		"field generation: 0 is not in" },
+	{ MSG_RSH_REQUEST, "{" J ",\"generation\":0,\"node\":\"n1\",\"argv\":[\"a\"]}",
+		0, "field generation: 0 is not in" },
 	{ MSG_STATUS_REPLY, "{\"data\":{\"x\":[1,2]}}", 0, NULL },
 	{ MSG_STATUS_REPLY, "{}", 0, "field data is missing" },
 	{ MSG_JOB_OUTPUT, "{" J ",\"stream\":1}", 0, NULL },
@@ -101,13 +111,13 @@ END_TEST
 
 START_TEST(every_truncation_of_a_body_is_refused)
 {
-	static const char body[] =
-		"{\"job\":\"j1\",\"generation\":3,\"node\":\"n1\",\"argv\":[\"a\",\"b\"]}";
+	static const char body[] = "{\"job\":\"j1\",\"generation\":3,\"node\":\"n1\","
+				   "\"argv\":[\"a\",\"b\"]}";
 	struct msg msg;
 
 	for (size_t size = 0; size < sizeof(body) - 1; size++) {
-		ck_assert_int_eq(msg_decode(&msg, MSG_RSH_REQUEST, 0, (const uint8_t *)body,
-					 size, NULL),
+		ck_assert_int_eq(msg_decode(&msg, MSG_RSH_REQUEST, 0,
+					 (const uint8_t *)body, size, NULL),
 			-1);
 		ck_assert_int_eq(errno, EPROTO);
 	}
@@ -155,15 +165,17 @@ START_TEST(every_message_survives_a_round_trip)
 		uint8_t *frame;
 
 		raw_size = all[i].raw ? 3 : 0;
-		frame = msg_encode(all[i].type, 77, body, "\0r\0", raw_size, &size, &err);
+		frame = msg_encode(
+			all[i].type, 77, body, "\0r\0", raw_size, &size, &err);
 		ck_assert_msg(frame != NULL, "%s", err.text);
 		ck_assert_int_eq(frame_decode(frame, &header, &err), 0);
 		ck_assert_uint_eq(header.length + FRAME_HEADER_SIZE, size);
 		ck_assert_uint_eq(header.version, PROTO_VERSION);
 		ck_assert_uint_eq(header.type, all[i].type);
 		ck_assert_uint_eq(header.id, 77);
-		ck_assert_msg(msg_decode(&msg, all[i].type, 77, frame + FRAME_HEADER_SIZE,
-				      header.length, &err) == 0,
+		ck_assert_msg(
+			msg_decode(&msg, all[i].type, 77, frame + FRAME_HEADER_SIZE,
+				header.length, &err) == 0,
 			"%s", err.text);
 		ck_assert(json_equal(msg.body, body));
 		ck_assert_uint_eq(msg.raw_size, raw_size);
@@ -183,7 +195,8 @@ START_TEST(every_required_field_is_missed_by_its_name)
 	struct err err;
 
 	for (size_t i = 0; i < n; i++) {
-		for (const struct field *f = all[i].fields; f->kind != FIELD_NONE; f++) {
+		for (const struct field *f = all[i].fields; f->kind != FIELD_NONE;
+			f++) {
 			json_t *body = a_body(&all[i]);
 			uint8_t *frame;
 
@@ -209,14 +222,14 @@ START_TEST(a_body_that_is_too_long_is_not_made)
 	size_t size, json_size = strlen("{\"job\":\"j\",\"stream\":1}");
 	uint8_t *frame;
 
-	ck_assert_ptr_null(msg_encode(MSG_JOB_OUTPUT, 0, body, raw,
-		FRAME_BODY_MAX - json_size, &size, NULL));
+	ck_assert_ptr_null(msg_encode(
+		MSG_JOB_OUTPUT, 0, body, raw, FRAME_BODY_MAX - json_size, &size, NULL));
 	ck_assert_int_eq(errno, EMSGSIZE);
 	ck_assert_ptr_null(
 		msg_encode(MSG_JOB_OUTPUT, 0, body, raw, SIZE_MAX - 8, &size, NULL));
 	ck_assert_int_eq(errno, EMSGSIZE);
-	frame = msg_encode(
-		MSG_JOB_OUTPUT, 0, body, raw, FRAME_BODY_MAX - json_size - 1, &size, NULL);
+	frame = msg_encode(MSG_JOB_OUTPUT, 0, body, raw, FRAME_BODY_MAX - json_size - 1,
+		&size, NULL);
 	ck_assert_ptr_nonnull(frame);
 	ck_assert_uint_eq(size, FRAME_HEADER_SIZE + FRAME_BODY_MAX);
 	free(frame);
@@ -269,11 +282,13 @@ START_TEST(the_tables_are_sane)
 		if (i > 0)
 			ck_assert_msg(all[i - 1].type < all[i].type, "%s: out of order",
 				all[i].name);
-		for (const struct field *f = all[i].fields; f->kind != FIELD_NONE; f++) {
+		for (const struct field *f = all[i].fields; f->kind != FIELD_NONE;
+			f++) {
 			ck_assert_msg(f->min <= f->max, "%s.%s", all[i].name, f->name);
 			ck_assert_ptr_nonnull(f->help);
 			if (f->kind == FIELD_STR || f->kind == FIELD_STRS)
-				ck_assert_msg(f->max > 0, "%s.%s", all[i].name, f->name);
+				ck_assert_msg(
+					f->max > 0, "%s.%s", all[i].name, f->name);
 		}
 	}
 	ck_assert_str_eq(schema_name(0), "unknown");

@@ -312,7 +312,8 @@ START_TEST(a_closing_hole_gives_notice_then_ends_its_claim)
 {
 	struct err err;
 
-	write_file(agent, "#!/bin/sh\ntrap '' TERM\nwhile :; do sleep 0.02; done\n", 0755);
+	write_file(
+		agent, "#!/bin/sh\ntrap '' TERM\nwhile :; do sleep 0.02; done\n", 0755);
 	create_trace("0,0,\n5,,0\n5.5,0,\n100,,0\n", 10, 1);
 	turn_until(n1_is_open);
 	ck_assert_msg(
@@ -340,7 +341,8 @@ START_TEST(a_hole_that_opens_again_is_not_eligible_before_the_old_claim_ended)
 {
 	struct err err;
 
-	write_file(agent, "#!/bin/sh\ntrap '' TERM\nwhile :; do sleep 0.02; done\n", 0755);
+	write_file(
+		agent, "#!/bin/sh\ntrap '' TERM\nwhile :; do sleep 0.02; done\n", 0755);
 	create_trace("0,0,\n2,,0\n2.1,0,\n100,,0\n", 10, 1);
 	turn_until(n1_is_open);
 	ck_assert_int_eq(sched_claim(sched, "n1", id, getuid(), &err), 0);
@@ -496,7 +498,8 @@ static const struct {
 	{ "no agent", "static", "n1", NULL, 1, NULL, EINVAL, "agents: their program" },
 	{ "a relative agent", "static", "n1", NULL, 1, "x", EINVAL, "begin with /" },
 	{ "grace", "static", "n1", NULL, -1, "/x", EINVAL, "grace of -1 s" },
-	{ "no trace", "trace", "n1", "/nonexistent/t", 1, "/x", ENOENT, "/nonexistent/t" },
+	{ "no trace", "trace", "n1", "/nonexistent/t", 1, "/x", ENOENT,
+		"/nonexistent/t" },
 	{ "generator without nodes", "trace", "", NULL, 1, "/x", EINVAL, "0 nodes" },
 };
 
