@@ -56,7 +56,7 @@ static int wait_for_go(struct malle *m, int *resume, char **file)
 		if (n && m->msg.type == WIRE_GO)
 			break;
 		if (n)
-			report_handle(m);
+			talk_handle(m);
 	}
 	*resume = m->msg.resume;
 	if (!m->msg.state[0])

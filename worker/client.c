@@ -7,7 +7,7 @@
  *
  * A call that does not fit the phase is a mistake of the caller: EINVAL, and
  * nothing changes.  left, finished and failed are final; only malle_leave
- * follows.  The work itself is elsewhere: join.c, begin.c, report.c.
+ * follows.  The work itself is elsewhere: join.c, begin.c, talk.c.
  *
  * This runs inside somebody's training process.  It owns one descriptor, the
  * ledger's besides, and a few kilobytes; it installs no handler, starts no
@@ -122,8 +122,8 @@ static int fail(struct malle *m)
 
 static void finish(struct malle *m)
 {
-	report_listen(m);
-	report_leave(m, 1);
+	talk_listen(m);
+	talk_leave(m, 1);
 	m->phase = PHASE_FINISHED;
 }
 
@@ -193,15 +193,15 @@ enum malle_verdict malle_step(struct malle *m)
 	pace_step(&m->pace, now_s);
 	m->phase = PHASE_BETWEEN;
 	m->verdict = MALLE_GO;
-	report_listen(m);
-	if (report_settle(m) == AGREE_LEAVE) {
+	talk_listen(m);
+	if (talk_settle(m) == AGREE_LEAVE) {
 		m->verdict = m->agree.verdict;
-		report_leave(m, 0);
+		talk_leave(m, 0);
 		m->phase = PHASE_LEFT;
 		return m->verdict;
 	}
-	report_progress(m, now_s);
-	report_replica(m, client_now_s());
+	talk_progress(m, now_s);
+	talk_replica(m, client_now_s());
 	pace_resume(&m->pace, client_now_s());
 	return MALLE_GO;
 }

@@ -66,18 +66,18 @@ int join_agent(struct malle *m, struct malle_err *err);
 /* Ready, go, state, broadcast, ledger: what the first malle_batch does. */
 int begin_training(struct malle *m);
 
-/* --- report.c --- */
+/* --- talk.c --- */
 
 /* Take in all that the agent has said; never waits. */
-void report_listen(struct malle *m);
+void talk_listen(struct malle *m);
 /* The one message in m->msg. */
-void report_handle(struct malle *m);
+void talk_handle(struct malle *m);
 /* Wait until it is certain whether this step is the last; bounded. */
-enum agree_now report_settle(struct malle *m);
-void report_progress(struct malle *m, double now_s);
+enum agree_now talk_settle(struct malle *m);
+void talk_progress(struct malle *m, double now_s);
 /* Save a replica if one is due and this rank is to. */
-void report_replica(struct malle *m, double now_s);
+void talk_replica(struct malle *m, double now_s);
 /* Save the state, close the book, say leave. */
-void report_leave(struct malle *m, int finished);
+void talk_leave(struct malle *m, int finished);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * report.c - what a training worker and its agent say to each other.
+ * talk.c - what a training worker and its agent say to each other.
  *
  * All of it happens inside malle_step, between two optimiser steps, when the
  * registered buffers are complete and nobody changes them.  A step without news
@@ -8,7 +8,7 @@
  * Progress and states come from local rank 0 of each node only: state is equal
  * on all ranks, so one copy a node is what survives the loss of any other node.
  *
- * Waiting happens in one place, report_settle: this worker said yes to leaving
+ * Waiting happens in one place, talk_settle: this worker said yes to leaving
  * at the step it has just done, and the last word is not there yet.  The agent
  * withdraws by itself when it loses the daemon, so silence means that the agent
  * is stopped or broken; after SILENCE_LIMIT_S it counts as gone.
@@ -76,7 +76,7 @@ static void answer(struct malle *m)
 	conn_send(&m->conn, &out, &m->err);
 }
 
-void report_handle(struct malle *m)
+void talk_handle(struct malle *m)
 {
 	switch (m->msg.type) {
 	case WIRE_PROPOSE:
@@ -93,18 +93,18 @@ void report_handle(struct malle *m)
 	}
 }
 
-void report_listen(struct malle *m)
+void talk_listen(struct malle *m)
 {
 	for (int i = 0; i < MESSAGES_MAX && m->conn.fd >= 0; i++) {
 		if (conn_recv(&m->conn, &m->msg, CONN_NOW, &m->err) <= 0)
 			break;
-		report_handle(m);
+		talk_handle(m);
 	}
 	if (m->conn.fd < 0)
 		agree_gone(&m->agree);
 }
 
-enum agree_now report_settle(struct malle *m)
+enum agree_now talk_settle(struct malle *m)
 {
 	double end_s = client_now_s() + SILENCE_LIMIT_S;
 	enum agree_now now;
@@ -116,7 +116,7 @@ enum agree_now report_settle(struct malle *m)
 				   : 0;
 
 		if (n > 0) {
-			report_handle(m);
+			talk_handle(m);
 			continue;
 		}
 		if (n == 0 && left_s > 0)
@@ -130,7 +130,7 @@ enum agree_now report_settle(struct malle *m)
 	return now;
 }
 
-void report_progress(struct malle *m, double now_s)
+void talk_progress(struct malle *m, double now_s)
 {
 	struct wire_out out;
 
@@ -177,7 +177,7 @@ static int save(struct malle *m)
 	return conn_send(&m->conn, &out, &m->err);
 }
 
-void report_replica(struct malle *m, double now_s)
+void talk_replica(struct malle *m, double now_s)
 {
 	if (m->local_rank || m->conn.fd < 0 ||
 		!pace_replica_due(&m->pace, now_s, m->step_wall_s))
@@ -187,7 +187,7 @@ void report_replica(struct malle *m, double now_s)
 	pace_replica_done(&m->pace, now_s, client_now_s(), m->step_wall_s);
 }
 
-void report_leave(struct malle *m, int finished)
+void talk_leave(struct malle *m, int finished)
 {
 	struct wire_out out;
 
