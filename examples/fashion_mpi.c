@@ -11,18 +11,18 @@
  * quarter cores, a step of 22 ms became 50 to 100 ms.  So a collective is
  * started (MPI_I...), and tested between short naps that grow; see settle().
  *
- * With --ledger every rank appends, before it takes an optimiser step, the ids
- * of the samples of its own slice: one JSON object a line, one write(2), so
- * that ranks may share the file.  A step that a crash undid appears again in a
- * later generation; the last generation of a step is what counted.
+ * What makes it malleable are the calls of libmalle: join, data, state, batch,
+ * step, leave.  Outside malle-run they make a plain run.  When a step says that
+ * this world is to be left, the program just ends: the next world has the state
+ * and goes on with the next batch.
  *
- * Standard output is one line, from rank 0, at the end.
+ * Standard output is one line, from rank 0, at the end of training.
  */
 #include "fashion_data.h"
 #include "fashion_net.h"
+#include "worker/malle_mpi.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <getopt.h>
 #include <math.h>
 #include <mpi.h>
@@ -34,6 +34,7 @@
 
 #define PROGRAM "fashion_mpi"
 #define ROWS_MAX 512	/* samples in one block of matrix products */
+#define EPOCHS 2		/* by default */
 #define NAP_MIN_NS 50000
 #define NAP_MAX_NS 400000
 
@@ -46,116 +47,22 @@ enum {
 
 struct options {
 	int hidden;
-	double epochs;
+	double epochs;		/* 0: EPOCHS, or as max_samples says */
 	unsigned int batch;
 	float rate, momentum;
 	uint64_t seed;
 	uint64_t max_samples;	/* 0: no limit */
-	const char *data, *ledger;
+	const char *data;
 };
 
 struct trainer {
 	struct options opt;
 	struct fashion_set train;
 	struct fashion_net *net;
-	int rank, ranks;
-	int ledger_fd;
-	char *line;	/* of the ledger; room for a whole batch */
-};
-
-/* --- stand-in for libmalle: which samples are next ------------------------ */
-
-struct feed {
-	uint32_t *order;	/* permutation of the present epoch */
-	uint32_t samples;	/* in an epoch */
-	uint64_t seed;
-	uint64_t epoch;		/* that order belongs to; UINT64_MAX: none yet */
-	uint64_t cursor;	/* samples consumed by all ranks together */
-	uint64_t total;		/* where training ends */
-	uint64_t step;		/* optimiser steps taken */
-	unsigned int batch;	/* the global one */
-	unsigned int size;	/* of the batch handed out, not yet stepped */
+	struct malle *malle;
+	enum malle_verdict verdict;	/* of the last step */
 	int rank, ranks;
 };
-
-/* This rank's slice of a global batch. */
-struct slice {
-	const uint32_t *ids;
-	size_t count;		/* may be 0 */
-	uint64_t step, epoch;
-};
-
-static int feed_open(struct feed *f, const struct trainer *t, uint64_t total)
-{
-	memset(f, 0, sizeof(*f));
-	f->order = malloc(t->train.count * sizeof(*f->order));
-	f->samples = t->train.count;
-	f->seed = t->opt.seed;
-	f->epoch = UINT64_MAX;
-	f->total = total;
-	f->batch = t->opt.batch;
-	f->rank = t->rank;
-	f->ranks = t->ranks;
-	return f->order ? 0 : -1;
-}
-
-static uint64_t feed_random(uint64_t *s)
-{
-	uint64_t z = *s += 0x9e3779b97f4a7c15;
-
-	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
-	z = (z ^ z >> 27) * 0x94d049bb133111eb;
-	return z ^ z >> 31;
-}
-
-static void feed_shuffle(struct feed *f, uint64_t epoch)
-{
-	uint64_t s = f->seed * 0x2545f4914f6cdd1d + epoch;
-
-	for (uint32_t i = 0; i < f->samples; i++)
-		f->order[i] = i;
-	for (uint32_t i = f->samples - 1; i > 0; i--) {
-		uint32_t j = feed_random(&s) % (i + 1);
-		uint32_t swap = f->order[i];
-
-		f->order[i] = f->order[j];
-		f->order[j] = swap;
-	}
-	f->epoch = epoch;
-}
-
-/* Size of the next global batch, 0 at the end; *s is this rank's part of it. */
-static size_t feed_next(struct feed *f, struct slice *s)
-{
-	uint64_t epoch = f->cursor / f->samples;
-	uint32_t at = f->cursor % f->samples;
-	uint64_t n = f->batch, first, last;
-
-	if (n > f->samples - at)
-		n = f->samples - at;
-	if (n > f->total - f->cursor)
-		n = f->total - f->cursor;
-	if (!n)
-		return 0;
-	if (epoch != f->epoch)
-		feed_shuffle(f, epoch);
-	first = n * f->rank / f->ranks;
-	last = n * (f->rank + 1) / f->ranks;
-	s->ids = f->order + at + first;
-	s->count = last - first;
-	s->step = f->step;
-	s->epoch = epoch;
-	f->size = n;
-	return n;
-}
-
-static void feed_step(struct feed *f)
-{
-	f->cursor += f->size;
-	f->step++;
-}
-
-/* --- end of the stand-in -------------------------------------------------- */
 
 static double seconds(void)
 {
@@ -219,88 +126,82 @@ static int worst_of(const struct trainer *t, int code, int *speak)
 	return all[0];
 }
 
-static int ledger_open(struct trainer *t)
-{
-	t->ledger_fd = -1;
-	if (!t->opt.ledger)
-		return 0;
-	/* "," and ten digits an id, and the words around them */
-	t->line = malloc(11 * (size_t)t->opt.batch + 160);
-	if (!t->line)
-		return -1;
-	t->ledger_fd = open(t->opt.ledger,
-			    O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-	return t->ledger_fd < 0 ? -1 : 0;
-}
-
-static int ledger_write(const struct trainer *t, const struct slice *s)
-{
-	const char *generation = getenv("MALLE_GENERATION");
-	char *p = t->line;
-	size_t length;
-
-	if (t->ledger_fd < 0)
-		return 0;
-	p += sprintf(p, "{\"generation\":%ld,\"step\":%llu,\"epoch\":%llu,"
-		     "\"rank\":%d,\"ids\":[",
-		     generation ? strtol(generation, NULL, 10) : 0,
-		     (unsigned long long)s->step, (unsigned long long)s->epoch,
-		     t->rank);
-	for (size_t i = 0; i < s->count; i++)
-		p += sprintf(p, i ? ",%u" : "%u", s->ids[i]);
-	p += sprintf(p, "]}\n");
-	length = p - t->line;
-	/* Never in two pieces: another rank's line could come between. */
-	if (write(t->ledger_fd, t->line, length) != (ssize_t)length)
-		return complain("write", t->opt.ledger, strerror(errno));
-	return 0;
-}
-
 /* Where training ends, in samples of all ranks together. */
 static uint64_t samples_wanted(const struct trainer *t)
 {
-	uint64_t n = (uint64_t)llround(t->opt.epochs * t->train.count);
+	double epochs = t->opt.epochs;
 
-	if (t->opt.max_samples && t->opt.max_samples < n)
-		n = t->opt.max_samples;
-	return n;
+	if (epochs == 0 && t->opt.max_samples)
+		return t->opt.max_samples;
+	if (epochs == 0)
+		epochs = EPOCHS;
+	if (t->opt.max_samples && t->opt.max_samples < epochs * t->train.count)
+		return t->opt.max_samples;
+	return (uint64_t)llround(epochs * t->train.count);
 }
 
-static int train(struct trainer *t, struct feed *f)
+/* 0 when all samples are consumed or the world is to be left; else a code. */
+static int train(struct trainer *t)
 {
-	struct slice s;
-	size_t n;
+	double total = (double)samples_wanted(t);
+	struct malle_batch batch;
+	int got;
 
-	while ((n = feed_next(f, &s)) > 0) {
+	while ((got = malle_batch(t->malle, &batch)) > 0) {
 		/* Falls to nothing at the end; a function of the cursor only. */
-		float rate = t->opt.rate *
-			     (1 - (float)((double)f->cursor / f->total));
+		float rate = t->opt.rate * (1 - (float)((double)batch.cursor / total));
 
-		fashion_net_gradient(t->net, &t->train, s.ids, s.count);
+		fashion_net_gradient(t->net, &t->train, batch.ids, batch.n);
 		sum_over_ranks(t->net);
-		if (ledger_write(t, &s))
-			return EXIT_WRITE;
-		fashion_net_step(t->net, rate, t->opt.momentum, n);
-		feed_step(f);
+		fashion_net_step(t->net, rate, t->opt.momentum, batch.global_n);
+		t->verdict = malle_step(t->malle);
+		if (t->verdict == MALLE_FAILED)
+			break;
 	}
-	return 0;
+	if (got >= 0 && t->verdict != MALLE_FAILED)
+		return 0;
+	complain("train", "on a batch", malle_error(t->malle));
+	return EXIT_SOFTWARE;
 }
 
-/* Rank 0: how good the net is, on samples that it has never seen. */
-static int report(struct trainer *t, const struct feed *f, double spent)
+/* This rank's share of the samples that the net gets right. */
+static unsigned long long right_here(struct trainer *t, const struct fashion_set *test)
+{
+	struct fashion_set part = *test;
+	uint32_t first = (uint32_t)((uint64_t)test->count * t->rank / t->ranks);
+	uint32_t last = (uint32_t)((uint64_t)test->count * (t->rank + 1) / t->ranks);
+
+	part.count = last - first;
+	part.images.values += (size_t)first * FASHION_PIXELS;
+	part.labels.values += first;
+	return fashion_net_correct(t->net, &part);
+}
+
+/* How good the net is, on samples that it has never seen; all ranks count. */
+static int report(struct trainer *t, double spent)
 {
 	struct fashion_set test;
 	struct fashion_why why;
-	size_t right;
+	unsigned long long right;
+	uint64_t cursor = malle_cursor(t->malle);
+	MPI_Request request;
+	int code = 0, speak, worst;
 
-	if (fashion_load(&test, t->opt.data, FASHION_TEST, &why)) {
+	if (fashion_load(&test, t->opt.data, FASHION_TEST, &why))
+		code = EXIT_INPUT;
+	worst = worst_of(t, code, &speak);
+	if (speak)
 		fprintf(stderr, PROGRAM ": test set: %s\n", why.text);
-		return EXIT_INPUT;
-	}
-	right = fashion_net_correct(t->net, &test);
-	printf(PROGRAM ": accuracy %.4f samples %llu epochs %g seconds %.1f\n",
-	       (double)right / test.count, (unsigned long long)f->cursor,
-	       (double)f->cursor / f->samples, spent);
+	if (worst)
+		return worst;
+	right = right_here(t, &test);
+	MPI_Iallreduce(MPI_IN_PLACE, &right, 1, MPI_UNSIGNED_LONG_LONG, MPI_SUM,
+		       MPI_COMM_WORLD, &request);
+	settle(&request);
+	if (t->rank == 0)
+		printf(PROGRAM ": accuracy %.4f samples %llu epochs %g seconds %.1f\n",
+		       (double)right / test.count, (unsigned long long)cursor,
+		       (double)cursor / t->train.count, spent);
 	fashion_unload(&test);
 	if (fflush(stdout)) {
 		complain("write", "standard output", strerror(errno));
@@ -309,8 +210,33 @@ static int report(struct trainer *t, const struct feed *f, double spent)
 	return 0;
 }
 
+/* Join, and say what is trained on and what the state of training is. */
+static int join(struct trainer *t, char *text, size_t size)
+{
+	struct malle_data data = {
+		.n_samples = t->train.count,
+		.global_batch = t->opt.batch,
+		.max_samples = samples_wanted(t),
+		.seed = t->opt.seed,
+	};
+	struct malle_err err;
+
+	t->malle = malle_join(&err);
+	if (!t->malle) {
+		snprintf(text, size, "%s", err.text);
+		return EXIT_SOFTWARE;
+	}
+	if (malle_data(t->malle, &data) ||
+	    malle_state(t->malle, "network", t->net->state, fashion_net_bytes(t->net)) ||
+	    malle_mpi_attach(t->malle, MPI_COMM_WORLD)) {
+		snprintf(text, size, "%s", malle_error(t->malle));
+		return EXIT_SOFTWARE;
+	}
+	return 0;
+}
+
 /* Everything that can fail before the first step; 0 or the exit code. */
-static int prepare(struct trainer *t, struct feed *f, char *text, size_t size)
+static int prepare(struct trainer *t, char *text, size_t size)
 {
 	unsigned int rows = t->opt.batch < ROWS_MAX ? t->opt.batch : ROWS_MAX;
 	struct fashion_why why;
@@ -320,24 +246,18 @@ static int prepare(struct trainer *t, struct feed *f, char *text, size_t size)
 		return EXIT_INPUT;
 	}
 	t->net = fashion_net_create(t->opt.hidden, (int)rows, t->opt.seed);
-	if (!t->net || feed_open(f, t, samples_wanted(t))) {
+	if (!t->net) {
 		snprintf(text, size, "network of %d hidden units: %s",
 			 t->opt.hidden, strerror(errno));
 		return EXIT_SOFTWARE;
 	}
-	if (ledger_open(t)) {
-		snprintf(text, size, "ledger %s: %s", t->opt.ledger,
-			 strerror(errno));
-		return EXIT_WRITE;
-	}
-	return 0;
+	return join(t, text, size);
 }
 
 static int run(struct trainer *t)
 {
-	struct feed feed = { 0 };
 	char text[512] = "";
-	int code = prepare(t, &feed, text, sizeof(text)), speak, worst;
+	int code = prepare(t, text, sizeof(text)), speak, worst;
 	double start;
 
 	worst = worst_of(t, code, &speak);
@@ -345,18 +265,16 @@ static int run(struct trainer *t)
 		fprintf(stderr, PROGRAM ": %s\n", text);
 	if (!worst) {
 		start = seconds();
-		worst = train(t, &feed);
-		/* The others are in a collective that this rank has left. */
+		worst = train(t);
+		/* The others may be in a collective that this rank has left. */
 		if (worst)
 			MPI_Abort(MPI_COMM_WORLD, worst);
-		if (t->rank == 0)
-			worst = report(t, &feed, seconds() - start);
+		/* A world that is left for another one leaves the last word to it. */
+		if (t->verdict != MALLE_RESCALE)
+			worst = report(t, seconds() - start);
 		meet();
 	}
-	if (t->ledger_fd >= 0)
-		close(t->ledger_fd);
-	free(t->line);
-	free(feed.order);
+	malle_leave(t->malle);
 	fashion_net_destroy(t->net);
 	fashion_unload(&t->train);
 	return worst;
@@ -365,7 +283,7 @@ static int run(struct trainer *t)
 static const char usage[] =
 	"usage: " PROGRAM " [--hidden N] [--epochs E] [--batch B] [--lr RATE]\n"
 	"                   [--momentum M] [--seed N] [--max-samples N]\n"
-	"                   [--data DIR] [--ledger FILE]\n"
+	"                   [--data DIR]\n"
 	"Trains a network of N hidden units on Fashion-MNIST under mpirun.\n";
 
 /* A number from low to high with nothing behind it; exits if it is not. */
@@ -384,7 +302,7 @@ static double number(const char *option, const char *text, double low,
 }
 
 enum { OPT_HIDDEN = 256, OPT_EPOCHS, OPT_BATCH, OPT_LR, OPT_MOMENTUM, OPT_SEED,
-       OPT_MAX, OPT_DATA, OPT_LEDGER, OPT_HELP };
+       OPT_MAX, OPT_DATA, OPT_HELP };
 
 static const struct option long_options[] = {
 	{ "hidden", required_argument, NULL, OPT_HIDDEN },
@@ -395,7 +313,6 @@ static const struct option long_options[] = {
 	{ "seed", required_argument, NULL, OPT_SEED },
 	{ "max-samples", required_argument, NULL, OPT_MAX },
 	{ "data", required_argument, NULL, OPT_DATA },
-	{ "ledger", required_argument, NULL, OPT_LEDGER },
 	{ "help", no_argument, NULL, OPT_HELP },
 	{ NULL, 0, NULL, 0 },
 };
@@ -440,9 +357,6 @@ static void option_take(struct options *o, int which, const char *name)
 	case OPT_DATA:
 		o->data = optarg;
 		break;
-	case OPT_LEDGER:
-		o->ledger = optarg;
-		break;
 	case OPT_HELP:
 		fputs(usage, stdout);
 		exit(0);
@@ -472,9 +386,8 @@ static void options_parse(struct options *o, int argc, char **argv)
 int main(int argc, char **argv)
 {
 	struct trainer t = {
-		.opt = { .hidden = 128, .epochs = 2, .batch = 512, .rate = 0.15f,
+		.opt = { .hidden = 128, .batch = 512, .rate = 0.15f,
 			 .momentum = 0.9f, .seed = 1, .data = FASHION_DIR },
-		.ledger_fd = -1,
 	};
 	int code;
 
