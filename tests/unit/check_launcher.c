@@ -16,7 +16,7 @@
 
 static char dir[64], agent[96], run_dir[96];
 /* Unlike in any other test that runs now: marks go through the whole machine. */
-static char id[32], mark[48], longer_mark[48], prefixed_mark[48];
+static char id[32], mark[48], longer_mark[48], shorter_mark[48], prefixed_mark[48];
 static struct loop *loop;
 static struct loop_timer *limit, *looker;
 static struct launcher *launcher;
@@ -161,9 +161,11 @@ static struct launcher *make_launcher(double grace_s, double cpus)
 
 static void setup(void)
 {
-	snprintf(id, sizeof(id), "c%d", (int)getpid());
+	snprintf(id, sizeof(id), "c%d.x", (int)getpid());
 	snprintf(mark, sizeof(mark), "MALLE_CLAIM=%s", id);
 	snprintf(longer_mark, sizeof(longer_mark), "MALLE_CLAIM=%s1", id);
+	snprintf(shorter_mark, sizeof(shorter_mark), "MALLE_CLAIM=c%d",
+		(int)getpid() / 10);
 	snprintf(prefixed_mark, sizeof(prefixed_mark), "XMALLE_CLAIM=%s", id);
 	snprintf(dir, sizeof(dir), "/tmp/check_launcher.XXXXXX");
 	ck_assert_ptr_nonnull(mkdtemp(dir));
@@ -305,17 +307,19 @@ START_TEST(a_notice_reaches_the_agent_and_a_polite_one_ends_in_time)
 {
 	double from;
 
+	launcher_destroy(launcher);
+	launcher = make_launcher(10, 0);
 	write_agent("trap 'exit 0' TERM; : >$MALLE_RUNDIR/ready; "
 		    "while :; do sleep 0.02; done");
 	start(getuid());
 	turn_until(is_ready);
 	from = clock_mono_s();
 	ck_assert_int_eq(launcher_end(launcher, id, 1, NULL), 0);
-	ck_assert_double_eq_tol(launcher_deadline_s(launcher, "n1"), from + 0.3, 0.05);
+	ck_assert_double_eq_tol(launcher_deadline_s(launcher, "n1"), from + 10, 1);
 	turn_until(is_ended);
 	ck_assert_str_eq(seen.order, "SNE");
 	ck_assert_int_eq(seen.status, 0);
-	ck_assert_double_lt(clock_mono_s() - from, 0.29);
+	ck_assert_double_lt(clock_mono_s() - from, 8);
 }
 END_TEST
 
@@ -334,7 +338,7 @@ START_TEST(an_agent_that_does_not_go_is_killed_when_its_grace_is_over)
 	ck_assert_int_eq(seen.status, 128 + SIGKILL);
 	ck_assert_uint_ge(seen.killed, 1);
 	ck_assert_double_ge(clock_mono_s() - from, 0.3);
-	ck_assert_double_lt(clock_mono_s() - from, 1.5);
+	ck_assert_double_lt(clock_mono_s() - from, 8);
 }
 END_TEST
 
@@ -408,14 +412,14 @@ static const struct {
 START_TEST(orphans_of_a_dead_agent_die_and_bystanders_live)
 {
 	char script[600];
-	pid_t orphan, plain, other, near;
+	static char *const marks[] = { NULL, longer_mark, shorter_mark, prefixed_mark };
+	pid_t orphan, bystanders[4];
 
 	snprintf(script, sizeof(script),
 		"R=$MALLE_RUNDIR; export R\n%s\nexec sleep 1000", orphans[_i].script);
 	write_agent(script);
-	plain = fork_bystander(NULL);
-	other = fork_bystander(longer_mark);
-	near = fork_bystander(prefixed_mark);
+	for (int i = 0; i < 4; i++)
+		bystanders[i] = fork_bystander(marks[i]);
 	start(getuid());
 	turn_until(is_ready);
 	orphan = (pid_t)atoi(read_run_file("pid"));
@@ -425,12 +429,10 @@ START_TEST(orphans_of_a_dead_agent_die_and_bystanders_live)
 	ck_assert_int_eq(seen.status, 128 + SIGKILL);
 	ck_assert_msg(!is_alive(orphan), "%s", orphans[_i].what);
 	ck_assert_uint_ge(seen.killed, 1);
-	ck_assert(is_alive(plain));
-	ck_assert(is_alive(other));
-	ck_assert(is_alive(near));
-	ck_assert_int_eq(end_bystander(plain), plain);
-	ck_assert_int_eq(end_bystander(other), other);
-	ck_assert_int_eq(end_bystander(near), near);
+	for (int i = 0; i < 4; i++) {
+		ck_assert_msg(is_alive(bystanders[i]), "%s", marks[i]);
+		ck_assert_int_eq(end_bystander(bystanders[i]), bystanders[i]);
+	}
 }
 END_TEST
 
@@ -585,7 +587,7 @@ START_TEST(a_quota_holds_where_the_kernel_gives_control_groups)
 	turn_until(is_later);
 	used = cpu_s_of(seen.pid) - used;
 	ck_assert_double_le(used, 0.3); /* of a second: 0.2 and some slack */
-	ck_assert_double_ge(used, 0.05);
+	ck_assert_double_ge(used, 0.02);
 	end_all();
 }
 END_TEST

@@ -271,22 +271,31 @@ START_TEST(a_claim_starts_and_its_release_ends_it)
 }
 END_TEST
 
-/* Trace seconds pass at tenfold speed. */
+/* Never early; late only as far as a busy machine makes it. */
+static void assert_time(double got_s, double wanted_s)
+{
+	ck_assert_double_ge(got_s, wanted_s - 0.001);
+	ck_assert_double_le(got_s, wanted_s + 0.25);
+}
+
 START_TEST(holes_open_and_close_at_their_own_times)
 {
-	double from = clock_mono_s();
+	double from = clock_mono_s(), offered[2];
 
-	create_trace("0,0,\n1,1,\n2,,0\n3,,1\n99,,\n", 10, 1);
+	create_trace("0,0,\n3,1,\n6,,0\n9,,1\n99,,\n", 10, 1);
 	ck_assert_double_eq_tol(sched_origin_s(sched), clock_wall_s(), 0.5);
 	turn_until(n2_has_opened_and_closed);
-	ck_assert_double_eq_tol(seen.opened_s[0] - from, 0, 0.05);
-	ck_assert_double_eq_tol(seen.opened_s[1] - from, 0.1, 0.05);
-	ck_assert_double_eq_tol(seen.closed_s[0] - from, 0.2, 0.05);
-	ck_assert_double_eq_tol(seen.closed_s[1] - from, 0.3, 0.05);
-	ck_assert_double_eq_tol(seen.closed_s[1] - seen.opened_s[1], 0.2, 0.03);
-	ck_assert_double_eq_tol(sched_offered_s(sched, "n1"), 0.2, 0.03);
-	ck_assert_double_eq_tol(sched_offered_s(sched, "n2"), 0.2, 0.03);
-	ck_assert_double_eq_tol(sched_offered_s(sched, NULL), 0.4, 0.05);
+	assert_time(seen.opened_s[0] - from, 0);
+	assert_time(seen.opened_s[1] - from, 0.3);
+	assert_time(seen.closed_s[0] - from, 0.6);
+	assert_time(seen.closed_s[1] - from, 0.9);
+	for (int i = 0; i < 2; i++) {
+		offered[i] = sched_offered_s(sched, seen.names[i]);
+		ck_assert_double_eq_tol(
+			offered[i], seen.closed_s[i] - seen.opened_s[i], 0.1);
+	}
+	ck_assert_double_eq_tol(
+		sched_offered_s(sched, NULL), offered[0] + offered[1], 1e-9);
 	ck_assert_double_eq(sched_offered_s(sched, "n3"), 0);
 	ck_assert_double_eq(sched_offered_s(sched, "unknown"), 0);
 	ck_assert_str_eq(seen.reasons[2], "not_idle");
@@ -321,7 +330,7 @@ START_TEST(a_closing_hole_gives_notice_then_ends_its_claim)
 	turn_until(agent_is_started);
 	turn_until(n1_is_closed);
 	ck_assert_str_eq(seen.order, "SN");
-	ck_assert_double_eq_tol(seen.deadline_told_s, seen.closed_s[0] + 0.2, 0.03);
+	ck_assert_double_eq_tol(seen.deadline_told_s, seen.closed_s[0] + 0.2, 0.15);
 	ck_assert_double_eq(seen.deadline_s[0], seen.deadline_told_s);
 	turn_until(claim_is_over);
 	/* The hole is open again since: now the node may be had again. */
@@ -371,7 +380,7 @@ START_TEST(a_trace_that_ends_leaves_all_nodes_closed)
 	turn_until(n1_is_open);
 	turn_until(trace_is_over);
 	ck_assert(!seen.eligible[1]);
-	ck_assert_double_eq_tol(sched_offered_s(sched, NULL), 0.05, 0.03);
+	assert_time(sched_offered_s(sched, NULL), 0.05);
 }
 END_TEST
 
@@ -390,9 +399,12 @@ START_TEST(a_trace_that_goes_round_begins_again_and_its_seam_holds)
 	/* n1 is idle at the end and at the beginning: no reclaim between. */
 	create_trace("0,0,\n0.5,1,\n1,,1\n2,,\n", 10, 0);
 	turn_until(n1_is_open);
+	ck_assert_int_eq(sched_claim(sched, "n1", id, getuid(), NULL), 0);
 	turn_until(n2_has_opened_twice);
 	ck_assert_double_eq(seen.closed_s[0], 0);
 	ck_assert(seen.eligible[0]);
+	ck_assert_str_eq(seen.order, "S");
+	end_claim();
 }
 END_TEST
 
