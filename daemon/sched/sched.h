@@ -79,7 +79,7 @@ struct sched_config {
 	unsigned seed;
 	double idle_share; /* of the node-time, 0..1 */
 	double hours;      /* length of the generated trace, trace time */
-	double speedup;    /* trace seconds in a real one; 0: 1 */
+	double speedup;    /* trace seconds in a real one, to 1e6; 0: 1 */
 	int end;           /* at its end: 0 begin again, 1 no holes any more */
 	double origin_s;   /* wall time of the trace's beginning; 0: now */
 

@@ -40,6 +40,9 @@ struct trace {
 	unsigned char *stays; /* of each node: idle in the first rows */
 };
 
+enum { SPEEDUP_MAX = 1000000 };
+
+static const double lap_min_s = 0.01;
 static const char not_idle[] = "not_idle";
 static const char trace_ended[] = "trace_ended";
 
@@ -157,6 +160,19 @@ static struct holes *load_holes(const struct sched_config *config, struct err *e
 	return holes_generate(&model, err);
 }
 
+/* So that no turn is spent on laps without end. */
+static int check_pace(const struct holes *holes, double speedup, struct err *err)
+{
+	if (!(speedup > 0) || speedup > SPEEDUP_MAX)
+		return err_set(err, EINVAL, "trace: speedup %g is not in 0..%d",
+			speedup, SPEEDUP_MAX);
+	if (holes->span_s > 0 && holes->span_s / speedup < lap_min_s)
+		return err_set(err, EINVAL,
+			"trace: %g s at speedup %g are over in less than %g s",
+			holes->span_s, speedup, lap_min_s);
+	return 0;
+}
+
 static void trace_destroy(struct sched *sched)
 {
 	struct trace *trace = (struct trace *)sched;
@@ -171,7 +187,7 @@ static void trace_destroy(struct sched *sched)
 static struct sched *trace_create(const struct sched_config *config, struct loop *loop,
 	const struct sched_handlers *handlers, void *arg, struct err *err)
 {
-	double speedup = config->speedup > 0 ? config->speedup : 1;
+	double speedup = config->speedup == 0 ? 1 : config->speedup;
 	const char *nodes = config->nodes;
 	struct holes *holes = load_holes(config, err);
 	struct trace *trace = NULL;
@@ -180,6 +196,8 @@ static struct sched *trace_create(const struct sched_config *config, struct loop
 
 	if (!holes)
 		return NULL;
+	if (check_pace(holes, speedup, err) < 0)
+		goto fail;
 	if (!nodes || !*nodes) {
 		snprintf(all, sizeof(all), "n[1-%u]", holes->n_nodes);
 		nodes = all;

@@ -531,6 +531,21 @@ START_TEST(a_configuration_that_cannot_work_is_refused_in_words)
 }
 END_TEST
 
+START_TEST(a_pace_that_never_rests_is_refused)
+{
+	static const double speedups[] = { -1, 1e7, NAN, INFINITY, 5000 };
+	struct sched_config config = a_config("trace");
+
+	write_file(trace_file, "0,0,\n10,,0\n", 0644);
+	config.trace_file = trace_file;
+	for (size_t i = 0; i < sizeof(speedups) / sizeof(speedups[0]); i++) {
+		config.speedup = speedups[i];
+		ck_assert_ptr_null(sched_create(&config, loop, &handlers, NULL, NULL));
+		ck_assert_int_eq(errno, EINVAL);
+	}
+}
+END_TEST
+
 START_TEST(an_agent_that_dies_by_itself_leaves_an_eligible_node)
 {
 	struct sched_config config = a_config("static");
@@ -578,6 +593,7 @@ int main(void)
 	tcase_add_test(tc, nodes_beyond_the_list_belong_to_others);
 	tcase_add_loop_test(tc, a_configuration_that_cannot_work_is_refused_in_words, 0,
 		sizeof(bad) / sizeof(bad[0]));
+	tcase_add_test(tc, a_pace_that_never_rests_is_refused);
 	tcase_add_test(tc, an_agent_that_dies_by_itself_leaves_an_eligible_node);
 	suite_add_tcase(suite, tc);
 	runner = srunner_create(suite);
