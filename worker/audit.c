@@ -32,7 +32,7 @@
 #include "worker/book.h"
 
 #define EPOCHS_MAX (1u << 20)
-#define SUFFIX ".ledger"
+#define SUFFIX	   ".ledger"
 
 /* A step whose ranks recorded fewer samples than the batch had. */
 struct deficit {

@@ -46,7 +46,7 @@ static int take_number(struct line *l, uint64_t max, uint64_t *value)
 	for (; l->p < l->end && *l->p >= '0' && *l->p <= '9'; l->p++) {
 		unsigned d = (unsigned)(*l->p - '0');
 
-		if (v > (max - d) / 10)
+		if (d > max || v > (max - d) / 10)
 			return -1;
 		v = v * 10 + d;
 	}

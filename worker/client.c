@@ -114,6 +114,17 @@ int malle_set_broadcast(struct malle *m, malle_broadcast_f broadcast, void *arg)
 	return 0;
 }
 
+int malle_expect_world(struct malle *m, int rank, int size)
+{
+	if (!m)
+		return misuse(m, "malle_expect_world: NULL");
+	if (rank == malle_rank(m) && size == malle_world_size(m))
+		return 0;
+	return fault_set(&m->err, EINVAL,
+		"communicator: rank %d of %d, where the environment says %d of %d",
+		rank, size, malle_rank(m), malle_world_size(m));
+}
+
 static int fail(struct malle *m)
 {
 	m->phase = PHASE_FAILED;

@@ -28,7 +28,7 @@
 #include <unistd.h>
 
 #define SEND_LIMIT_MS 5000
-#define RETRY_MS 10
+#define RETRY_MS      10
 
 static int64_t now_ms(void)
 {
@@ -129,7 +129,7 @@ static int send_frame(
 	if (size < 0)
 		return fault_set(err, EMSGSIZE, "a message to the agent is too long");
 	if (conn->fd < 0)
-		return fault_set(err, EPIPE, "the agent is gone");
+		return fault_set(err, ECONNRESET, "the agent is gone");
 	while (sent < (size_t)size) {
 		n = send(conn->fd, out->bytes + sent, (size_t)size - sent,
 			MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -140,7 +140,8 @@ static int send_frame(
 		if (errno == EINTR)
 			continue;
 		if (errno != EAGAIN && errno != EWOULDBLOCK)
-			return gone(conn, errno, "send", err);
+			return gone(
+				conn, errno == EPIPE ? ECONNRESET : errno, "send", err);
 		if (droppable && !sent)
 			return 0;
 		if (wait_for(conn->fd, POLLOUT, SEND_LIMIT_MS) <= 0)

@@ -28,7 +28,8 @@ void conn_close(struct conn *conn);
 
 /*
  * Send a frame.  Waits a bounded time for an agent that does not read, then
- * gives it up.  -1: the connection is closed now (EPIPE where it was before).
+ * gives it up.  -1: the connection is closed now.  ECONNRESET (the agent is gone),
+ * ETIMEDOUT, EMSGSIZE (only then the connection is as before).
  */
 int conn_send(struct conn *conn, struct wire_out *out, struct malle_err *err);
 

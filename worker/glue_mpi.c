@@ -17,7 +17,7 @@
 #include <string.h>
 #include <time.h>
 
-#define PIECE (512u << 20) /* bytes */
+#define PIECE	   (512u << 20) /* bytes */
 #define NAP_MIN_NS 20000
 #define NAP_MAX_NS 1000000
 
@@ -70,10 +70,8 @@ int malle_mpi_attach(struct malle *m, MPI_Comm comm)
 		errno = EPROTO;
 		return -1;
 	}
-	if (!m || rank != malle_rank(m) || size != malle_world_size(m)) {
-		errno = EINVAL;
+	if (malle_expect_world(m, rank, size) < 0)
 		return -1;
-	}
 	memcpy(&arg, &comm, sizeof(comm));
 	return malle_set_broadcast(m, broadcast, arg);
 }

@@ -148,6 +148,7 @@ int main(int argc, char **argv)
 	};
 	int json = 0, which;
 
+	opterr = 0; /* getopt would begin its line with a path */
 	while ((which = getopt_long(argc, argv, "hV", options, NULL)) != -1) {
 		switch (which) {
 		case 'j':
@@ -160,6 +161,8 @@ int main(int argc, char **argv)
 			puts("malle-ledger " MALLE_VERSION);
 			return CODE_OK;
 		default:
+			fprintf(stderr, "malle-ledger: option %s: unknown\n",
+				argv[optind - 1]);
 			return CODE_USAGE;
 		}
 	}

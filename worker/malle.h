@@ -55,7 +55,7 @@ struct malle_err {
 
 enum malle_verdict {
 	MALLE_FAILED = -1, /* EINVAL: no batch is in hand; nothing changed */
-	MALLE_UNSET = 0,   /* never returned */
+	MALLE_UNSET = 0,   /* no verdict; malle_step never returns it */
 	MALLE_GO = 1,      /* train on */
 	MALLE_RESCALE = 2, /* leave and exit 0: training goes on in a new world */
 	MALLE_STOP = 3,    /* leave and exit 0: it ends, or pauses, here */
@@ -120,6 +120,13 @@ int malle_state(struct malle *m, const char *name, void *ptr, size_t bytes);
  */
 typedef int (*malle_broadcast_f)(void *arg, void *buffer, size_t bytes);
 int malle_set_broadcast(struct malle *m, malle_broadcast_f broadcast, void *arg);
+
+/*
+ * For an adapter of some library of collectives: is a communicator in which
+ * this process has this rank of so many the world that m is in, rank by rank?
+ * 0, or -1 with EINVAL and malle_error.
+ */
+int malle_expect_world(struct malle *m, int rank, int size);
 
 /*
  * The next batch: 1 with *b filled; 0 when there is none; -1.

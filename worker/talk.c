@@ -27,8 +27,8 @@
 #include <time.h>
 
 #define SILENCE_LIMIT_S 60
-#define MESSAGES_MAX 256 /* in one step; an agent sends a handful */
-#define NAME_ROOM 64
+#define MESSAGES_MAX	256 /* in one step; an agent sends a handful */
+#define NAME_ROOM	64
 
 static double clock_s(clockid_t which)
 {
