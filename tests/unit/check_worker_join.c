@@ -253,6 +253,23 @@ START_TEST(calls_out_of_order_are_refused_and_change_nothing)
 }
 END_TEST
 
+START_TEST(a_communicator_of_another_world_is_refused)
+{
+	struct malle *m;
+
+	environment("RANK=2 WORLD_SIZE=4");
+	m = malle_join(NULL);
+	ck_assert_int_eq(malle_expect_world(m, 2, 4), 0);
+	ck_assert_int_eq(malle_expect_world(m, 2, 3), -1);
+	ck_assert_int_eq(malle_expect_world(m, 1, 4), -1);
+	ck_assert_int_eq(errno, EINVAL);
+	ck_assert_str_eq(malle_error(m), "communicator: rank 1 of 4, where the "
+					 "environment says 2 of 4");
+	malle_leave(m);
+	ck_assert_int_eq(malle_expect_world(NULL, 0, 1), -1);
+}
+END_TEST
+
 START_TEST(a_missing_malle_is_a_mistake_and_no_crash)
 {
 	struct malle_batch b;
@@ -470,6 +487,7 @@ int main(void)
 	tcase_add_loop_test(t, data_that_make_no_sense_are_refused, 0,
 		sizeof(bad) / sizeof(bad[0]));
 	tcase_add_test(t, calls_out_of_order_are_refused_and_change_nothing);
+	tcase_add_test(t, a_communicator_of_another_world_is_refused);
 	tcase_add_test(t, a_missing_malle_is_a_mistake_and_no_crash);
 	tcase_add_test(t, a_rank_without_samples_still_has_a_batch);
 	tcase_add_test(t, each_allocation_of_a_run_may_fail);

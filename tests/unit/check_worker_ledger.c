@@ -390,6 +390,7 @@ static const struct {
 		"the same rank twice" },
 	{ 2, "b 0 0 6 3 1 2\n", ":2:" },
 	{ 2, "b 0 0 6 3 1 2 3 4\n", ":2:" },
+	{ 2, "b 0 0 21 0\n", ":2:" },
 	{ 2, "b 0 0 6 3 1 2 20\n", ":2: byte 16" },
 	{ 2, "b 0 0 6 3 1 2  3\n", ":2: byte 15" },
 	{ 2, "b 0 0 6 3 1 2 03\n", ":2:" },
@@ -409,6 +410,25 @@ START_TEST(a_damaged_file_is_refused_with_its_line)
 	ck_assert_int_eq(audit_dir(dir, &report, &err), -1);
 	ck_assert_int_eq(errno, EBADMSG);
 	ck_assert_msg(strstr(err.text, damaged[_i].where) != NULL, "%s", err.text);
+}
+END_TEST
+
+START_TEST(an_id_over_the_last_is_damage_in_the_smallest_sets_too)
+{
+	char path[100];
+	FILE *f;
+
+	for (int n = 1; n < 12; n++) {
+		name_of(path, 1, 0);
+		f = fopen(path, "w");
+		fprintf(f,
+			"malle-ledger 1 generation 1 rank 0 world 1 step 0 cursor 0 "
+			"samples %d batch 1 total 50 seed 1 job j\nb 0 0 1 1 %d\n",
+			n, n);
+		fclose(f);
+		ck_assert_int_eq(audit_dir(dir, &report, &err), -1);
+		ck_assert_int_eq(errno, EBADMSG);
+	}
 }
 END_TEST
 
@@ -475,6 +495,7 @@ int main(void)
 	tcase_add_test(t, samples_lost_in_an_epoch_that_is_not_complete_are_counted);
 	tcase_add_loop_test(t, a_damaged_file_is_refused_with_its_line, 0,
 		sizeof(damaged) / sizeof(damaged[0]));
+	tcase_add_test(t, an_id_over_the_last_is_damage_in_the_smallest_sets_too);
 	tcase_add_test(t, nothing_to_read_is_told);
 	tcase_add_test(t, a_generation_is_recorded_once);
 	tcase_add_test(t, a_full_disk_is_a_failure);
