@@ -43,7 +43,7 @@ static double decide(const struct problem *problem, enum solver solver)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct err err = { "" };
+	struct err err = {""};
 	struct problem *problem = problem_parse((const char *)data, size, &err);
 	double greedy;
 

@@ -33,7 +33,7 @@ struct line {
 
 struct some_job {
 	int min, max, present, home; /* home: kind of its present nodes */
-	int user;                    /* index of its limit; -1: none */
+	int user;		     /* index of its limit; -1: none */
 	double weight, grow_s, shrink_s, start_s;
 	struct line lines[KINDS];
 };
@@ -73,7 +73,7 @@ static void seed(int number)
 /* Not concave, not even monotone: each rate is anything up to linear. */
 static struct line a_line(int n_nodes)
 {
-	struct line line = { .n = 1 + (int)below(POINTS) };
+	struct line line = {.n = 1 + (int)below(POINTS)};
 	int at = 1 + (int)below(3);
 
 	for (int i = 0; i < line.n; i++) {
@@ -159,7 +159,8 @@ static void write_line(FILE *out, const struct line *line)
 {
 	fputc('[', out);
 	for (int i = 0; i < line->n; i++)
-		fprintf(out, "%s[%d,%.17g]", i ? "," : "", line->nodes[i], line->rate[i]);
+		fprintf(out, "%s[%d,%.17g]", i ? "," : "", line->nodes[i],
+			line->rate[i]);
 	fputc(']', out);
 }
 
@@ -208,7 +209,8 @@ static char *write_problem(const struct some_problem *p, int shuffled)
 	FILE *out = open_memstream(&text, &size);
 	int order[NODES];
 
-	fprintf(out, "{\"version\":1,\"objective\":\"%s\",\"horizon_s\":%.17g,\"nodes\":[",
+	fprintf(out,
+		"{\"version\":1,\"objective\":\"%s\",\"horizon_s\":%.17g,\"nodes\":[",
 		p->throughput ? "throughput" : "speedup", p->horizon_s);
 	shuffle(order, p->n_nodes, shuffled);
 	for (int i = 0; i < p->n_nodes; i++) {
@@ -234,7 +236,7 @@ static char *write_problem(const struct some_problem *p, int shuffled)
 static struct problem *read_problem(const struct some_problem *p, int shuffled)
 {
 	char *text = write_problem(p, shuffled);
-	struct err err = { "" };
+	struct err err = {""};
 	struct problem *problem = problem_parse(text, strlen(text), &err);
 
 	ck_assert_msg(problem, "%s in %s", err.text, text);
@@ -257,7 +259,8 @@ static double rate(const struct line *line, int nodes)
 		i++;
 	if (i == line->n)
 		return line->rate[i - 1];
-	part = (double)(nodes - line->nodes[i - 1]) / (line->nodes[i] - line->nodes[i - 1]);
+	part = (double)(nodes - line->nodes[i - 1]) /
+	       (line->nodes[i] - line->nodes[i - 1]);
 	return (1 - part) * line->rate[i - 1] + part * line->rate[i];
 }
 
@@ -311,7 +314,8 @@ static double try_all(const struct some_problem *p, int j, int *room)
 			room[t] -= k;
 			if (limit)
 				*limit -= k;
-			best = fmax(best, value_of(p, j, t, k) + try_all(p, j + 1, room));
+			best = fmax(
+				best, value_of(p, j, t, k) + try_all(p, j + 1, room));
 			room[t] += k;
 			if (limit)
 				*limit += k;
@@ -321,7 +325,7 @@ static double try_all(const struct some_problem *p, int j, int *room)
 
 static double by_trying(const struct some_problem *p)
 {
-	int room[KINDS + 2] = { 0, 0, 0, p->limits[0], p->limits[1] };
+	int room[KINDS + 2] = {0, 0, 0, p->limits[0], p->limits[1]};
 
 	for (int i = 0; i < p->n_nodes; i++)
 		room[p->kind[i]]++;
@@ -331,7 +335,7 @@ static double by_trying(const struct some_problem *p)
 /* One kind, no limits: best of the first jobs with at most n nodes. */
 static double by_table(const struct some_problem *p)
 {
-	double best[NODES + 1] = { 0 }, next[NODES + 1];
+	double best[NODES + 1] = {0}, next[NODES + 1];
 	int total = 0;
 
 	for (int i = 0; i < p->n_nodes; i++)
@@ -359,17 +363,19 @@ static int same(double a, double b)
 static struct solution solved(const struct problem *problem, enum solver solver)
 {
 	struct solution solution;
-	struct err err = { "" };
+	struct err err = {""};
 
 	ck_assert_int_eq(solution_init(&solution, problem->n_jobs), 0);
-	ck_assert_msg(solve(problem, solver, INFINITY, NULL, NULL, &solution, &err) == 0,
+	ck_assert_msg(
+		solve(problem, solver, INFINITY, NULL, NULL, &solution, &err) == 0,
 		"%s: %s", solver_name(solver), err.text);
 	return solution;
 }
 
-static struct plan *placed(const struct problem *problem, const struct solution *solution)
+static struct plan *placed(
+	const struct problem *problem, const struct solution *solution)
 {
-	struct err err = { "" };
+	struct err err = {""};
 	struct plan *plan = plan_place(problem, solution, &err);
 
 	ck_assert_msg(plan, "%s", err.text);
@@ -381,7 +387,7 @@ static struct plan *placed(const struct problem *problem, const struct solution 
 static double worth(const struct some_problem *p, const struct problem *problem,
 	const struct plan *plan)
 {
-	int nodes[JOBS] = { 0 }, kinds[JOBS] = { 0 };
+	int nodes[JOBS] = {0}, kinds[JOBS] = {0};
 	double sum = 0;
 
 	for (size_t i = 0; i < problem->n_nodes; i++) {
@@ -521,7 +527,7 @@ static char *plan_text(const struct some_problem *p, int shuffled, enum solver s
 
 START_TEST(the_order_of_the_input_changes_nothing)
 {
-	static const enum solver solvers[] = { SOLVER_AUTO, SOLVER_MILP, SOLVER_GREEDY };
+	static const enum solver solvers[] = {SOLVER_AUTO, SOLVER_MILP, SOLVER_GREEDY};
 
 	for (int i = 0; i < 100; i++) {
 		struct some_problem p;
@@ -593,25 +599,30 @@ END_TEST
 static const struct {
 	int nodes[3], idle, kinds;
 } ties[] = {
-	{ { 1, 2, 3 }, 0, 1 },
-	{ { 6, 0, 0 }, 0, 1 },
-	{ { 0, 0, 6 }, 0, 1 },
-	{ { 2, 2, 2 }, 0, 1 },
-	{ { 0, 5, 1 }, 0, 1 },
-	{ { 1, 2, 3 }, 0, 2 },
-	{ { 0, 0, 6 }, 0, 2 },
+	{{1, 2, 3}, 0, 1},
+	{{6, 0, 0}, 0, 1},
+	{{0, 0, 6}, 0, 1},
+	{{2, 2, 2}, 0, 1},
+	{{0, 5, 1}, 0, 1},
+	{{1, 2, 3}, 0, 2},
+	{{0, 0, 6}, 0, 2},
 };
 
 START_TEST(ties_keep_the_present_assignment)
 {
-	struct some_problem p = { .throughput = 1, .n_jobs = 3, .n_kinds = ties[_i].kinds,
-		.horizon_s = 120 };
-	struct line linear = { 2, { 1, 10 }, { 7, 70 } };
-	static const enum solver solvers[] = { SOLVER_AUTO, SOLVER_MILP, SOLVER_GREEDY };
+	struct some_problem p = {.throughput = 1,
+		.n_jobs = 3,
+		.n_kinds = ties[_i].kinds,
+		.horizon_s = 120};
+	struct line linear = {2, {1, 10}, {7, 70}};
+	static const enum solver solvers[] = {SOLVER_AUTO, SOLVER_MILP, SOLVER_GREEDY};
 
 	for (int j = 0; j < 3; j++) {
-		p.jobs[j] = (struct some_job){ .min = 1, .max = 10, .weight = 1, .user = -1,
-			.present = ties[_i].nodes[j] };
+		p.jobs[j] = (struct some_job){.min = 1,
+			.max = 10,
+			.weight = 1,
+			.user = -1,
+			.present = ties[_i].nodes[j]};
 		p.jobs[j].lines[0] = p.jobs[j].lines[1] = linear;
 		for (int k = 0; k < ties[_i].nodes[j]; k++)
 			p.owner[p.n_nodes++] = j;

@@ -11,26 +11,26 @@ static const struct {
 	int nodes;
 	double rate_per_s;
 } rates[] = {
-	{ { { 0, 0, 0 } }, 0, 1, 0 },
-	{ { { 0, 0, 0 } }, 0, 7, 0 },
+	{{{0, 0, 0}}, 0, 1, 0},
+	{{{0, 0, 0}}, 0, 7, 0},
 	/* nothing on no nodes */
-	{ { { 1, 10, 0 } }, 1, 0, 0 },
-	{ { { 1, 10, 0 } }, 1, -1, 0 },
+	{{{1, 10, 0}}, 1, 0, 0},
+	{{{1, 10, 0}}, 1, -1, 0},
 	/* at points, between, beyond */
-	{ { { 1, 10, 0 }, { 2, 18, 0 }, { 6, 30, 0 } }, 3, 1, 10 },
-	{ { { 1, 10, 0 }, { 2, 18, 0 }, { 6, 30, 0 } }, 3, 2, 18 },
-	{ { { 1, 10, 0 }, { 2, 18, 0 }, { 6, 30, 0 } }, 3, 3, 21 },
-	{ { { 1, 10, 0 }, { 2, 18, 0 }, { 6, 30, 0 } }, 3, 5, 27 },
-	{ { { 1, 10, 0 }, { 2, 18, 0 }, { 6, 30, 0 } }, 3, 6, 30 },
-	{ { { 1, 10, 0 }, { 2, 18, 0 }, { 6, 30, 0 } }, 3, 7, 30 },
-	{ { { 1, 10, 0 }, { 2, 18, 0 }, { 6, 30, 0 } }, 3, 1000000, 30 },
+	{{{1, 10, 0}, {2, 18, 0}, {6, 30, 0}}, 3, 1, 10},
+	{{{1, 10, 0}, {2, 18, 0}, {6, 30, 0}}, 3, 2, 18},
+	{{{1, 10, 0}, {2, 18, 0}, {6, 30, 0}}, 3, 3, 21},
+	{{{1, 10, 0}, {2, 18, 0}, {6, 30, 0}}, 3, 5, 27},
+	{{{1, 10, 0}, {2, 18, 0}, {6, 30, 0}}, 3, 6, 30},
+	{{{1, 10, 0}, {2, 18, 0}, {6, 30, 0}}, 3, 7, 30},
+	{{{1, 10, 0}, {2, 18, 0}, {6, 30, 0}}, 3, 1000000, 30},
 	/* below the first in proportion */
-	{ { { 4, 20, 0 }, { 8, 30, 0 } }, 2, 1, 5 },
-	{ { { 4, 20, 0 }, { 8, 30, 0 } }, 2, 3, 15 },
+	{{{4, 20, 0}, {8, 30, 0}}, 2, 1, 5},
+	{{{4, 20, 0}, {8, 30, 0}}, 2, 3, 15},
 	/* down is a way, too */
-	{ { { 1, 10, 0 }, { 3, 4, 0 } }, 2, 2, 7 },
-	{ { { 1, 10, 0 }, { 3, 4, 0 } }, 2, 9, 4 },
-	{ { { 1, 0, 0 }, { 3, 4, 0 } }, 2, 2, 2 },
+	{{{1, 10, 0}, {3, 4, 0}}, 2, 2, 7},
+	{{{1, 10, 0}, {3, 4, 0}}, 2, 9, 4},
+	{{{1, 0, 0}, {3, 4, 0}}, 2, 2, 2},
 };
 
 START_TEST(a_rate_is_linear_between_points_and_flat_beyond)
@@ -49,14 +49,14 @@ END_TEST
 START_TEST(points_are_sorted_and_replaced)
 {
 	struct curve curve, copy;
-	static const int order[] = { 5, 1, 9, 5, 3, 1 };
-	static const int sorted[] = { 1, 3, 5, 9 };
+	static const int order[] = {5, 1, 9, 5, 3, 1};
+	static const int sorted[] = {1, 3, 5, 9};
 
 	curve_init(&curve);
 	curve_init(&copy);
 	for (int i = 0; i < 6; i++)
 		ck_assert_int_eq(
-			curve_set(&curve, (struct curve_point){ order[i], i, 0 }), 0);
+			curve_set(&curve, (struct curve_point){order[i], i, 0}), 0);
 	ck_assert_uint_eq(curve.n_points, 4);
 	for (int i = 0; i < 4; i++)
 		ck_assert_int_eq(curve.points[i].nodes, sorted[i]);
@@ -74,7 +74,11 @@ START_TEST(points_are_sorted_and_replaced)
 END_TEST
 
 static const struct curve_point bad_points[] = {
-	{ 0, 1, 0 }, { -1, 1, 0 }, { 1, -1, 0 }, { 1, NAN, 0 }, { 1, INFINITY, 0 },
+	{0, 1, 0},
+	{-1, 1, 0},
+	{1, -1, 0},
+	{1, NAN, 0},
+	{1, INFINITY, 0},
 };
 
 START_TEST(a_point_that_makes_no_sense_is_refused)

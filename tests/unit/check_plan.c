@@ -19,13 +19,13 @@
 #include "proto/clock.h"
 
 /* Jobs a, b ... of linear curves and without costs, as many as are given. */
-static struct problem *make(const char *owners, const char *groups, int n_jobs,
-	const char *more)
+static struct problem *make(
+	const char *owners, const char *groups, int n_jobs, const char *more)
 {
 	char *text = NULL;
 	size_t size;
 	FILE *out = open_memstream(&text, &size);
-	struct err err = { "" };
+	struct err err = {""};
 	struct problem *problem;
 
 	fprintf(out, "{\"version\":1,\"objective\":\"throughput\",\"nodes\":[");
@@ -52,7 +52,7 @@ static struct problem *make(const char *owners, const char *groups, int n_jobs,
 static struct plan *place(const struct problem *problem, const int *counts)
 {
 	struct solution solution;
-	struct err err = { "" };
+	struct err err = {""};
 	struct plan *plan;
 
 	solution_init(&solution, problem->n_jobs);
@@ -83,46 +83,46 @@ static const struct {
 	const char *placed;
 } places[] = {
 	/* nothing to do: nothing moves */
-	{ "aabbcc..", "11223344", { 2, 2, 2 }, "aabbcc.." },
-	{ "abcabc", "123123", { 2, 2, 2 }, "abcabc" },
+	{"aabbcc..", "11223344", {2, 2, 2}, "aabbcc.."},
+	{"abcabc", "123123", {2, 2, 2}, "abcabc"},
 	/* a start takes a group that is as large */
-	{ "......", "112222", { 2, 0, 0 }, "aa...." },
-	{ "......", "111122", { 2, 0, 0 }, "....aa" },
-	{ "......", "112222", { 4, 0, 0 }, "..aaaa" },
+	{"......", "112222", {2, 0, 0}, "aa...."},
+	{"......", "111122", {2, 0, 0}, "....aa"},
+	{"......", "112222", {4, 0, 0}, "..aaaa"},
 	/* where no group has all of it: the largest, then what fits the rest */
-	{ ".......", "1122223", { 5, 0, 0 }, "..aaaaa" },
+	{".......", "1122223", {5, 0, 0}, "..aaaaa"},
 	/* two starts do not share a group where they need not */
-	{ "....", "1212", { 2, 2, 0 }, "abab" },
+	{"....", "1212", {2, 2, 0}, "abab"},
 	/* growing: from its own group, all that it had stays */
-	{ "a....", "12211", { 3, 0, 0 }, "a..aa" },
-	{ "a....", "32211", { 3, 0, 0 }, "a..aa" },
-	{ ".a.", "111", { 3, 0, 0 }, "aaa" },
+	{"a....", "12211", {3, 0, 0}, "a..aa"},
+	{"a....", "32211", {3, 0, 0}, "a..aa"},
+	{".a.", "111", {3, 0, 0}, "aaa"},
 	/* shrinking: whole groups stay, single nodes go */
-	{ "aaaaa", "12221", { 3, 0, 0 }, ".aaa." },
-	{ "aaaaa", "12222", { 4, 0, 0 }, ".aaaa" },
-	{ "aaaa", "1122", { 2, 0, 0 }, "..aa" },
-	{ "aaaaaa", "112333", { 5, 0, 0 }, "aa.aaa" },
-	{ "aaaaaa", "112333", { 4, 0, 0 }, "..aaaa" },
-	{ "aaa", "123", { 0, 0, 0 }, "..." },
+	{"aaaaa", "12221", {3, 0, 0}, ".aaa."},
+	{"aaaaa", "12222", {4, 0, 0}, ".aaaa"},
+	{"aaaa", "1122", {2, 0, 0}, "..aa"},
+	{"aaaaaa", "112333", {5, 0, 0}, "aa.aaa"},
+	{"aaaaaa", "112333", {4, 0, 0}, "..aaaa"},
+	{"aaa", "123", {0, 0, 0}, "..."},
 	/* what one gives another takes, in one step */
-	{ "aaaa", "1122", { 2, 2, 0 }, "bbaa" },
-	{ "aaab", "1222", { 2, 2, 0 }, "baab" },
+	{"aaaa", "1122", {2, 2, 0}, "bbaa"},
+	{"aaab", "1222", {2, 2, 0}, "baab"},
 	/* idle nodes before those that another has to give first */
-	{ "aa..", "1122", { 0, 2, 0 }, "..bb" },
+	{"aa..", "1122", {0, 2, 0}, "..bb"},
 	/* whoever wants most chooses first */
-	{ "......", "111122", { 2, 4, 0 }, "bbbbaa" },
+	{"......", "111122", {2, 4, 0}, "bbbbaa"},
 	/* nodes of no group are each alone */
-	{ "aaa", "011", { 2, 0, 0 }, ".aa" },
-	{ "...", "011", { 2, 0, 0 }, ".aa" },
+	{"aaa", "011", {2, 0, 0}, ".aa"},
+	{"...", "011", {2, 0, 0}, ".aa"},
 };
 
 START_TEST(nodes_that_came_together_stay_together)
 {
 	struct problem *problem = make(places[_i].owners, places[_i].groups, 3, "");
 	struct plan *plan = place(problem, places[_i].counts);
-	struct err err = { "" };
+	struct err err = {""};
 	char placed[32];
-	int counts[3] = { 0 };
+	int counts[3] = {0};
 
 	ck_assert_msg(plan_verify(problem, plan, &err) == 0, "%s", err.text);
 	letters(plan, placed);
@@ -143,7 +143,7 @@ START_TEST(more_nodes_than_there_are_cannot_be_placed)
 {
 	struct problem *problem = make("a..", NULL, 1, "");
 	struct solution solution;
-	struct err err = { "" };
+	struct err err = {""};
 
 	solution_init(&solution, 1);
 	solution.shares[0].nodes = 4;
@@ -159,34 +159,34 @@ END_TEST
 
 /* Present "aab...", jobs a and b of 2 to 3 nodes, both of user u, 4 in all. */
 static const struct {
-	const char *plan;   /* '!': a job that does not exist */
+	const char *plan; /* '!': a job that does not exist */
 	double objective_off, bound_off;
 	const char *sentence; /* NULL: passes */
 } checks[] = {
-	{ "aa....", 0, 0, NULL },
-	{ "aabb..", 0, 0, NULL },
-	{ "aabb..", 0, 1, NULL },
-	{ "......", 0, 0, NULL },
-	{ "aa!...", 0, 0, "node n02: its job does not exist" },
-	{ "aa?...", 0, 0, "node n02: its job does not exist" },
-	{ "a.....", 0, 0, "job a: 1 nodes are not allowed" },
-	{ "aaaa..", 0, 0, "job a: 4 nodes are not allowed" },
-	{ "..aa..", 0, 0, "job a: it neither only grows nor only shrinks" },
-	{ "a..a..", 0, 0, "job a: it neither only grows nor only shrinks" },
-	{ "a..aa.", 0, 0, "job a: it neither only grows nor only shrinks" },
-	{ "aaabbb", 0, 0, "job b: it neither only grows nor only shrinks" },
-	{ "aabbba", 0, 0, "user u: 6 nodes, the limit is 4" },
-	{ "aabb..", 1, 1, "objective: 4801, the plan is worth 4800" },
-	{ "aabb..", -1, 0, "objective: 4799, the plan is worth 4800" },
-	{ "aabb..", 0, -1, "bound: 4799 is below the objective 4800" },
+	{"aa....", 0, 0, NULL},
+	{"aabb..", 0, 0, NULL},
+	{"aabb..", 0, 1, NULL},
+	{"......", 0, 0, NULL},
+	{"aa!...", 0, 0, "node n02: its job does not exist"},
+	{"aa?...", 0, 0, "node n02: its job does not exist"},
+	{"a.....", 0, 0, "job a: 1 nodes are not allowed"},
+	{"aaaa..", 0, 0, "job a: 4 nodes are not allowed"},
+	{"..aa..", 0, 0, "job a: it neither only grows nor only shrinks"},
+	{"a..a..", 0, 0, "job a: it neither only grows nor only shrinks"},
+	{"a..aa.", 0, 0, "job a: it neither only grows nor only shrinks"},
+	{"aaabbb", 0, 0, "job b: it neither only grows nor only shrinks"},
+	{"aabbba", 0, 0, "user u: 6 nodes, the limit is 4"},
+	{"aabb..", 1, 1, "objective: 4801, the plan is worth 4800"},
+	{"aabb..", -1, 0, "objective: 4799, the plan is worth 4800"},
+	{"aabb..", 0, -1, "bound: 4799 is below the objective 4800"},
 };
 
 START_TEST(a_broken_plan_is_refused)
 {
 	struct problem *problem = make("aab...", NULL, 2, ",\"user\":\"u\"");
-	struct plan plan = { .status = SOLVE_FEASIBLE, .solver = SOLVER_GREEDY };
+	struct plan plan = {.status = SOLVE_FEASIBLE, .solver = SOLVER_GREEDY};
 	int owners[6], n = 0;
-	struct err err = { "" };
+	struct err err = {""};
 
 	for (int j = 0; j < 2; j++) {
 		problem->jobs[j].min_nodes = 2;
@@ -195,9 +195,10 @@ START_TEST(a_broken_plan_is_refused)
 	for (int i = 0; i < 6; i++) {
 		char letter = checks[_i].plan[i];
 
-		owners[i] = letter == '.' ? -1 : letter == '?' ? -2
-			: letter == '!'               ? 2
-						      : letter - 'a';
+		owners[i] = letter == '.'   ? -1
+			    : letter == '?' ? -2
+			    : letter == '!' ? 2
+					    : letter - 'a';
 		n += letter != '.';
 	}
 	plan.owners = owners;
@@ -218,8 +219,8 @@ END_TEST
 START_TEST(a_plan_for_other_nodes_is_refused)
 {
 	struct problem *problem = make("ab", NULL, 2, "");
-	struct plan plan = { .owners = (int[]){ 0, 1, -1 }, .n_owners = 3 };
-	struct err err = { "" };
+	struct plan plan = {.owners = (int[]){0, 1, -1}, .n_owners = 3};
+	struct err err = {""};
 
 	ck_assert_int_eq(plan_verify(problem, &plan, &err), -1);
 	ck_assert_str_eq(err.text, "the plan is for 3 nodes, not 2");
@@ -231,10 +232,11 @@ START_TEST(nodes_of_two_kinds_are_refused)
 {
 	static const char text[] =
 		"{\"version\":1,\"nodes\":[{\"name\":\"1\",\"kind\":\"x\"},"
-		"{\"name\":\"2\",\"kind\":\"y\"}],\"jobs\":[{\"id\":\"a\",\"min_nodes\":1,"
+		"{\"name\":\"2\",\"kind\":\"y\"}],\"jobs\":[{\"id\":\"a\",\"min_"
+		"nodes\":1,"
 		"\"max_nodes\":2,\"curve\":[[1,1],[2,2]]}]}";
-	struct plan plan = { .owners = (int[]){ 0, 0 }, .n_owners = 2 };
-	struct err err = { "" };
+	struct plan plan = {.owners = (int[]){0, 0}, .n_owners = 2};
+	struct err err = {""};
 	struct problem *problem = problem_parse(text, strlen(text), &err);
 
 	ck_assert_int_eq(plan_verify(problem, &plan, &err), -1);
@@ -248,19 +250,19 @@ END_TEST
 static const struct {
 	const char *owners, *plan, *changes;
 } diffs[] = {
-	{ "aabbcc", "aabbcc", "" },
-	{ "aabbcc", "aabb..", "c 2->0, " },
-	{ "aabbcc", "aaabcc", "b 2->1, a 2->3, " },
-	{ "aa..cc", "aabbc.", "c 2->1, b 0->2, " },
-	{ "abc", "cab", "a 1->1, b 1->1, c 1->1, " },
-	{ "aabbcc", "......", "a 2->0, b 2->0, c 2->0, " },
-	{ "..bbbb", "aac.bb", "b 4->2, a 0->2, c 0->1, " },
+	{"aabbcc", "aabbcc", ""},
+	{"aabbcc", "aabb..", "c 2->0, "},
+	{"aabbcc", "aaabcc", "b 2->1, a 2->3, "},
+	{"aa..cc", "aabbc.", "c 2->1, b 0->2, "},
+	{"abc", "cab", "a 1->1, b 1->1, c 1->1, "},
+	{"aabbcc", "......", "a 2->0, b 2->0, c 2->0, "},
+	{"..bbbb", "aac.bb", "b 4->2, a 0->2, c 0->1, "},
 };
 
 START_TEST(releases_come_before_grants)
 {
 	struct problem *problem = make(diffs[_i].owners, NULL, 3, "");
-	struct plan plan = { .n_owners = 6 };
+	struct plan plan = {.n_owners = 6};
 	int owners[6];
 	struct change *changes;
 	char text[128] = "";
@@ -271,8 +273,9 @@ START_TEST(releases_come_before_grants)
 	plan.owners = owners;
 	n = plan_diff(problem, &plan, &changes);
 	for (ssize_t i = 0; i < n; i++)
-		sprintf(text + strlen(text), "%c %d->%d, ", (char)('a' + changes[i].job),
-			changes[i].from_nodes, changes[i].to_nodes);
+		sprintf(text + strlen(text), "%c %d->%d, ",
+			(char)('a' + changes[i].job), changes[i].from_nodes,
+			changes[i].to_nodes);
 	ck_assert_str_eq(text, diffs[_i].changes);
 	free(changes);
 	problem_destroy(problem);
@@ -282,13 +285,19 @@ END_TEST
 START_TEST(a_plan_is_printed_by_id_and_name)
 {
 	struct problem *problem = make("ba.", NULL, 2, "");
-	struct plan plan = { .status = SOLVE_OPTIMAL, .solver = SOLVER_DP, .objective = 2400,
-		.bound = 2400, .solve_ms = 1.5, .owners = (int[]){ 1, 0, -1 }, .n_owners = 3 };
+	struct plan plan = {.status = SOLVE_OPTIMAL,
+		.solver = SOLVER_DP,
+		.objective = 2400,
+		.bound = 2400,
+		.solve_ms = 1.5,
+		.owners = (int[]){1, 0, -1},
+		.n_owners = 3};
 	json_t *json = plan_json(problem, &plan);
 	char *text = json_dumps(json, JSON_COMPACT);
 
 	ck_assert_str_eq(text,
-		"{\"version\":1,\"status\":\"optimal\",\"solver\":\"dp\",\"objective\":2400.0,"
+		"{\"version\":1,\"status\":\"optimal\",\"solver\":\"dp\",\"objective\":"
+		"2400.0,"
 		"\"bound\":2400.0,\"solve_ms\":1.5,\"jobs\":[{\"id\":\"a\",\"nodes\":"
 		"[\"n01\"]},{\"id\":\"b\",\"nodes\":[\"n00\"]}],\"idle\":[\"n02\"]}");
 	free(text);
@@ -320,11 +329,12 @@ START_TEST(two_hundred_solves_leak_no_descriptor_and_no_zombie)
 	int before = count_fds();
 
 	for (int i = 0; i < 200; i++) {
-		struct err err = { "" };
-		struct plan *plan = child_solve(problem, i % 2 ? SOLVER_MILP : SOLVER_AUTO,
-			i % 3 ? INFINITY : 10, &err);
+		struct err err = {""};
+		struct plan *plan = child_solve(problem,
+			i % 2 ? SOLVER_MILP : SOLVER_AUTO, i % 3 ? INFINITY : 10, &err);
 
-		ck_assert_msg(plan && plan_verify(problem, plan, &err) == 0, "%s", err.text);
+		ck_assert_msg(
+			plan && plan_verify(problem, plan, &err) == 0, "%s", err.text);
 		plan_destroy(plan);
 	}
 	ck_assert_int_eq(count_fds(), before);
@@ -340,7 +350,7 @@ static struct problem *make_hard(int n_jobs, int n_nodes)
 	char *text = NULL;
 	size_t size;
 	FILE *out = open_memstream(&text, &size);
-	struct err err = { "" };
+	struct err err = {""};
 	struct problem *problem;
 
 	fprintf(out, "{\"version\":1,\"nodes\":[");
@@ -350,21 +360,24 @@ static struct problem *make_hard(int n_jobs, int n_nodes)
 	fprintf(out, "],\"jobs\":[");
 	for (int j = 0; j < n_jobs; j++) {
 		fprintf(out,
-			"%s{\"id\":\"j%d\",\"min_nodes\":3,\"max_nodes\":90,\"user\":\"u%d\","
+			"%s{\"id\":\"j%d\",\"min_nodes\":3,\"max_nodes\":90,\"user\":"
+			"\"u%d\","
 			"\"start_s\":%d,\"curves\":{",
 			j ? "," : "", j, j % 7, j % 11);
 		for (int t = 0; t < 3; t++) {
 			fprintf(out, "%s\"%c\":[", t ? "," : "", 'x' + t);
 			for (int k = 1; k <= 90; k += 1 + (j + t) % 4)
 				fprintf(out, "%s[%d,%d]", k > 1 ? "," : "", k,
-					100 + 37 * k + (k * k * 7919 + j * 104729 + t) % 401);
+					100 + 37 * k +
+						(k * k * 7919 + j * 104729 + t) % 401);
 			fputc(']', out);
 		}
 		fprintf(out, "}}");
 	}
 	fprintf(out, "],\"limits\":[");
 	for (int i = 0; i < 7; i++)
-		fprintf(out, "%s{\"user\":\"u%d\",\"max_nodes\":%d}", i ? "," : "", i, 31 + i);
+		fprintf(out, "%s{\"user\":\"u%d\",\"max_nodes\":%d}", i ? "," : "", i,
+			31 + i);
 	fprintf(out, "]}");
 	fclose(out);
 	problem = problem_parse(text, strlen(text), &err);
@@ -373,12 +386,12 @@ static struct problem *make_hard(int n_jobs, int n_nodes)
 	return problem;
 }
 
-static const double limits_s[] = { 0, 1e-6, 0.001, 0.01, 0.1 };
+static const double limits_s[] = {0, 1e-6, 0.001, 0.01, 0.1};
 
 START_TEST(a_solve_that_is_cut_off_still_gives_a_plan)
 {
 	struct problem *problem = make_hard(60, 200);
-	struct err err = { "" };
+	struct err err = {""};
 	double began_s = clock_mono_s(), spent_s;
 	struct plan *plan = child_solve(problem, SOLVER_MILP, limits_s[_i], &err);
 
@@ -396,7 +409,7 @@ START_TEST(a_cut_off_plan_is_not_below_greedy)
 {
 	struct problem *problem = make_hard(40, 120);
 	struct solution greedy;
-	struct err err = { "" };
+	struct err err = {""};
 	struct plan *plan = child_solve(problem, SOLVER_MILP, 0.001, &err);
 
 	solution_init(&greedy, problem->n_jobs);
@@ -413,7 +426,7 @@ END_TEST
 START_TEST(a_solver_that_dies_leaves_greedys_plan)
 {
 	struct problem *problem = make_hard(60, 200);
-	struct err err = { "" };
+	struct err err = {""};
 	struct child *child = child_start(problem, SOLVER_UNSET, INFINITY, &err);
 	struct plan *plan;
 
