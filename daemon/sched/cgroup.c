@@ -85,12 +85,22 @@ static int make_dir(const char *path)
 	return mkdir(path, 0755) < 0 && errno != EEXIST ? -1 : 0;
 }
 
-/* Make `top` below `parent` and prove that nodes can live there. */
+/* The group of all nodes; with a quota its children need the controller. */
+static int make_top(const struct cgroups *cg, int version)
+{
+	if (make_dir(cg->top) < 0)
+		return -1;
+	if (version == 2 && cg->cpus > 0)
+		return write_file(cg->top, "cgroup.subtree_control", "+cpu");
+	return 0;
+}
+
+/* Name `top` below `parent`, make it, and prove that nodes can live there. */
 static int try_parent(
 	struct cgroups *cg, int version, const char *parent, const char *instance)
 {
 	char probe[PATH_MAX];
-	int rc;
+	int rc, saved;
 
 	if (snprintf(cg->top, sizeof(cg->top), "%s/malle-%s", parent, instance) >=
 			(int)sizeof(cg->top) ||
@@ -102,22 +112,19 @@ static int try_parent(
 	/* May be on already, or refused because processes are here: see below. */
 	if (version == 2)
 		write_file(parent, "cgroup.subtree_control", "+cpu");
-	if (make_dir(cg->top) < 0)
-		return -1;
-	if (version == 2 && cg->cpus > 0 &&
-		write_file(cg->top, "cgroup.subtree_control", "+cpu") < 0) {
-		rmdir(cg->top);
-		return -1;
-	}
-	rc = make_dir(probe);
+	rc = make_top(cg, version);
+	if (rc == 0)
+		rc = make_dir(probe);
 	if (rc == 0)
 		rc = set_quota(version, probe, cg->cpus);
-	if (rmdir(probe) < 0 || rc < 0) {
+	saved = errno;
+	rmdir(probe);
+	if (rc == 0)
+		cg->version = version;
+	else
 		rmdir(cg->top);
-		return -1;
-	}
-	cg->version = version;
-	return 0;
+	errno = saved;
+	return rc;
 }
 
 /* A word of a list that commas separate. */
@@ -255,8 +262,9 @@ int cgroups_make(struct cgroups *cgroups, const char *node, struct err *err)
 
 	if (!cgroups_path(cgroups, node, path, sizeof(path)))
 		return 0;
-	make_dir(cgroups->top); /* an earlier daemon's end may have removed it */
-	if (make_dir(path) < 0 || set_quota(cgroups->version, path, cgroups->cpus) < 0)
+	/* An earlier daemon's end may have removed what was empty. */
+	if (make_top(cgroups, cgroups->version) < 0 || make_dir(path) < 0 ||
+		set_quota(cgroups->version, path, cgroups->cpus) < 0)
 		return err_set(err, errno, "%s: %s", path, strerror(errno));
 	return 0;
 }
