@@ -154,9 +154,10 @@ static int read_line(struct book *b, struct line *l, unsigned long number)
 
 static int read_lines(struct book *b, const char *path, struct malle_err *err)
 {
-	const char *p = b->bytes, *end = b->bytes + b->size;
+	const char *p = b->bytes, *end = p ? p + b->size : p;
 	unsigned long number = 0;
 
+	b->blank = 1;
 	while (p < end) {
 		const char *newline = memchr(p, '\n', (size_t)(end - p));
 		struct line line = { p, newline };
@@ -173,9 +174,9 @@ static int read_lines(struct book *b, const char *path, struct malle_err *err)
 			return fault_set(err, EBADMSG,
 				"%s:%lu: byte %td: not a line of a ledger", path,
 				number, line.p - p + 1);
+		b->blank = 0;
 		p = newline + 1;
 	}
-	b->blank = number == 0;
 	return 0;
 }
 

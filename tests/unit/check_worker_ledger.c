@@ -4,6 +4,8 @@
  * Jobs are played with the real cursor and the real ledger writer, then single
  * lines of the files are changed, as a fault in either of them would have.
  */
+#include "tests/unit/failing_malloc.h"
+
 #include <check.h>
 #include <dirent.h>
 #include <errno.h>
@@ -442,6 +444,24 @@ START_TEST(nothing_to_read_is_told)
 }
 END_TEST
 
+START_TEST(each_allocation_of_an_audit_may_fail)
+{
+	a_job();
+	for (long n = 1, failed = 1; failed; n++) {
+		int status;
+
+		failing_malloc_arm(n);
+		status = audit_dir(dir, &report, &err);
+		failed = failing_malloc_disarm();
+		ck_assert(status == 0 || (status == -1 && failed && errno == ENOMEM));
+		if (status == 0) {
+			ck_assert_uint_eq(report.samples, TOTAL);
+			ck_assert_uint_eq(report.lost + report.repeated, 0);
+		}
+	}
+}
+END_TEST
+
 START_TEST(a_generation_is_recorded_once)
 {
 	struct ledger_head head = { 1, 0, 1, 0, 0, SAMPLES, BATCH, TOTAL, 5, "j1" };
@@ -497,6 +517,7 @@ int main(void)
 		sizeof(damaged) / sizeof(damaged[0]));
 	tcase_add_test(t, an_id_over_the_last_is_damage_in_the_smallest_sets_too);
 	tcase_add_test(t, nothing_to_read_is_told);
+	tcase_add_test(t, each_allocation_of_an_audit_may_fail);
 	tcase_add_test(t, a_generation_is_recorded_once);
 	tcase_add_test(t, a_full_disk_is_a_failure);
 	suite_add_tcase(s, t);
