@@ -313,6 +313,8 @@ static void on_signal(int signo, void *arg)
 static int create_sched(struct ctld *ctld, const struct restored *restored, struct err *err)
 {
 	const struct config *config = &ctld->config;
+	char replica[64], grace[64], level[64];
+	const char *const env[] = { replica, grace, level, NULL };
 	static const struct sched_handlers handlers = { on_view, on_claim };
 	struct sched_config sched = {
 		.backend = config->backend,
@@ -330,8 +332,12 @@ static int create_sched(struct ctld *ctld, const struct restored *restored, stru
 		.run_dir = config->run_dir,
 		.socket = config->socket,
 		.instance = ctld->cgroup_name,
+		.env = env,
 	};
 
+	snprintf(replica, sizeof(replica), "MALLE_REPLICA_S=%g", config->replica_s);
+	snprintf(grace, sizeof(grace), "MALLE_GRACE_S=%g", config->grace_s);
+	snprintf(level, sizeof(level), "MALLE_LOG=%s", config->log_level);
 	ctld->sched = sched_create(&sched, ctld->loop, &handlers, ctld, err);
 	if (!ctld->sched)
 		return -1;
