@@ -9,7 +9,11 @@
  * found before still counts.
  *
  * The child closes every other descriptor it inherited, so that a lock or a
- * socket of the daemon does not live on in it, and leaves by _exit.
+ * socket of the daemon does not live on in it, and leaves by _exit.  GLPK prints
+ * before it aborts, whatever it was told: into /dev/null, not into a plan.
+ *
+ * A solution that came is what it said it was, also when the child was killed
+ * after it: the DP's, which milp starts from, is optimal already.
  */
 #include "allocator/child.h"
 
@@ -74,6 +78,23 @@ static void on_better(const struct solution *better, void *arg)
 	send_record(*(int *)arg, better, 0);
 }
 
+/* The pipe as descriptor 3, nothing behind it, and nowhere to write before it. */
+static int keep_only(int fd)
+{
+	int nowhere;
+
+	if (fd != 3 && dup2(fd, 3) != 3)
+		_exit(1);
+	close_range(4, ~0u, 0);
+	nowhere = open("/dev/null", O_RDWR);
+	for (int i = 0; i < 3; i++)
+		if (nowhere < 0 || dup2(nowhere, i) != i)
+			close(i);
+	if (nowhere > 3)
+		close(nowhere);
+	return 3;
+}
+
 static void be_child(const struct problem *problem, enum solver solver, double limit_s, int fd)
 	__attribute__((noreturn));
 
@@ -87,10 +108,7 @@ static void be_child(const struct problem *problem, enum solver solver, double l
 		signal(signo, SIG_DFL);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
-	if (fd != 3 && dup2(fd, 3) != 3)
-		_exit(1);
-	close_range(4, ~0u, 0);
-	fd = 3;
+	fd = keep_only(fd);
 	if (solution_init(&solution, problem->n_jobs) != 0 ||
 		solve(problem, solver, limit_s, on_better, &fd, &solution, NULL) != 0)
 		_exit(1);
@@ -117,11 +135,9 @@ struct child *child_start(const struct problem *problem, enum solver solver, dou
 	child->pid = fork();
 	if (child->pid == 0)
 		be_child(problem, solver, limit_s, fds[1]);
-	close(fds[1]);
-	if (child->pid < 0) {
-		close(fds[0]);
+	if (child->pid < 0)
 		goto failed;
-	}
+	close(fds[1]);
 	child->fd = fds[0];
 	fcntl(child->fd, F_SETFL, O_NONBLOCK);
 	return child;
@@ -129,6 +145,10 @@ no_memory:
 	errno = ENOMEM;
 failed:
 	err_set(err, errno, "starting a solver: %s", strerror(errno));
+	if (fds[0] >= 0) {
+		close(fds[0]);
+		close(fds[1]);
+	}
 	if (child) {
 		solution_fini(&child->best);
 		free(child->buffer);
@@ -195,8 +215,6 @@ struct plan *child_finish(struct child *child, struct err *err)
 
 	child_read(child);
 	reap(child);
-	if (!child->final && child->has_best)
-		child->best.status = SOLVE_FEASIBLE;
 	if (!child->has_best) {
 		rc = solve_greedy(child->problem, &child->best, err);
 		child->best.status = SOLVE_FALLBACK;

@@ -13,7 +13,8 @@
  *      everything else
  *   3. a column whose reduced cost is worse than bound less incumbent cannot be
  *      in any better solution: what is left is the core, usually a few dozen
- *      columns (none: the incumbent is proven)
+ *      columns.  Where the incumbent is poor (greedy's, with several kinds), the
+ *      core is guessed smaller and widened until it proves itself
  *   4. glp_intopt on the core, with Gomory cuts, told of the incumbent
  *
  * GLPK's errors abort the process and its time limit is approximate, so
@@ -29,7 +30,7 @@
  *   intopt 0, FEAS, or ETMLIM, EMIPGAP, ESTOP with OPT or FEAS
  *                           -> the better of both, not proven, bound of the tree
  *   intopt UNDEF, NOFEAS, or EBOUND, EROOT, ENOPFS, ENODFS, EFAIL
- *                           -> the incumbent (the core holds its columns, so
+ *                           -> the incumbent (it is a column of the core, so
  *                              "infeasible" can only be numerical)
  *
  * The bound is worked out from the duals by weak duality, not read off: it holds
@@ -46,6 +47,8 @@
 #include "allocator/choice.h"
 
 #define GAIN_MAX 1000.0 /* largest coefficient: GLPK's tolerances are absolute */
+#define GUESS    1e-4   /* first guess of optimum to bound, of all gain */
+#define WIDEN    8
 
 struct column {
 	int class;
@@ -100,28 +103,40 @@ static size_t add_sizes(struct model *model, size_t j, int kind)
 	return model->n_columns - from;
 }
 
-/* Upper hull of (nodes, gain) from the origin: Andrew's monotone chain. */
+/* c is on or above the line through a and b, as near as a double can tell. */
+static int hides(const struct column *a, const struct column *b, const struct column *c)
+{
+	double up = (b->gain - a->gain) * (c->share.nodes - a->share.nodes);
+	double line = (c->gain - a->gain) * (b->share.nodes - a->share.nodes);
+
+	return up <= line + 1e-12 * fabs(line);
+}
+
+/*
+ * Upper hull of (nodes, gain) from the origin, without the points within its
+ * edges: between measured points a curve is a line, so that those are many, and
+ * mixtures of the ends make them up.
+ */
 static int mark_hull(struct column *columns, size_t n)
 {
-	size_t *chain = calloc(n + 1, sizeof(*chain)), length = 0;
+	static const struct column origin = { 0, { 0, 0 }, 0, 0 };
+	const struct column **chain = calloc(n + 1, sizeof(*chain));
+	size_t length = 1;
 
 	if (!chain)
 		return -1;
+	chain[0] = &origin;
 	for (size_t i = 0; i < n; i++) {
-		while (length > 0) {
-			const struct column *top = &columns[chain[length - 1]];
-			double x0 = length > 1 ? columns[chain[length - 2]].share.nodes : 0;
-			double y0 = length > 1 ? columns[chain[length - 2]].gain : 0;
+		const struct column *next = &columns[i];
 
-			if ((top->gain - y0) * (columns[i].share.nodes - x0) >
-				(columns[i].gain - y0) * (top->share.nodes - x0))
-				break;
+		if (next->gain <= chain[length - 1]->gain)
+			continue;
+		while (length > 1 && hides(chain[length - 2], chain[length - 1], next))
 			length--;
-		}
-		chain[length++] = i;
+		chain[length++] = next;
 	}
-	for (size_t i = 0; i < length; i++)
-		columns[chain[i]].hull = 1;
+	for (size_t i = 1; i < length; i++)
+		columns[chain[i] - columns].hull = 1;
 	free(chain);
 	return 0;
 }
@@ -255,8 +270,8 @@ static void add_to_glpk(const struct model *model, glp_prob *lp, const struct co
 
 	if (class->limit >= 0)
 		rows[++n] = row_of_limit(model, class->limit);
-	glp_set_obj_coef(lp, at, column->gain);
 	/* No upper bound: the class's row is one, and dual_bound reads its price. */
+	glp_set_obj_coef(lp, at, column->gain * model->factor);
 	glp_set_col_bnds(lp, at, GLP_LO, 0, 0);
 	glp_set_mat_col(lp, at, n, rows, values);
 }
@@ -330,25 +345,40 @@ static double dual_bound(const struct model *model, glp_prob *lp, double *over)
 	return sum;
 }
 
-static int build_core(struct model *model, glp_prob *lp, double bound)
+/* How many jobs of the column's class have its size in the incumbent. */
+static int uses(const struct model *model, const struct column *column)
 {
-	double slack = bound - model->best->objective + 1e-9 * model->choices.scale;
+	const struct class *class = &model->classes[column->class];
+	int n = 0;
+
+	for (size_t i = 0; i < class->n_jobs; i++) {
+		struct share share = model->best->shares[class->jobs[i]];
+
+		n += share.nodes == column->share.nodes &&
+		     share.kind == column->share.kind;
+	}
+	return n;
+}
+
+/*
+ * All columns that a solution within `slack` of the bound can have, and those of
+ * the incumbent, so that GLPK can be told of it.
+ */
+static void build_core(struct model *model, glp_prob *lp, double slack)
+{
+	int n = 0;
 
 	model->core = create_glpk(model);
-	model->core_columns = calloc(model->n_columns + 1, sizeof(int));
-	if (!model->core_columns)
-		return -1;
+	model->tree_bound = INFINITY;
 	for (size_t i = 0; i < model->n_columns; i++) {
-		int at;
+		const struct column *column = &model->columns[i];
 
-		if (reduced_cost(model, lp, &model->columns[i]) < -slack)
+		if (reduced_cost(model, lp, column) < -slack && uses(model, column) == 0)
 			continue;
-		add_to_glpk(model, model->core, &model->columns[i]);
-		at = glp_get_num_cols(model->core);
-		glp_set_col_kind(model->core, at, GLP_IV);
-		model->core_columns[at] = (int)i;
+		add_to_glpk(model, model->core, column);
+		glp_set_col_kind(model->core, ++n, GLP_IV);
+		model->core_columns[n] = (int)i;
 	}
-	return 0;
 }
 
 /* --- solutions in and out of GLPK ------------------------------------------------ */
@@ -398,36 +428,17 @@ out:
 	solution_fini(&found);
 }
 
-/* The incumbent as counts, for GLPK to prune by; 0 where the core lacks a column. */
-static int write_counts(const struct model *model, double *counts)
-{
-	const struct share *shares = model->best->shares;
-	size_t found = 0, wanted = 0;
-
-	for (size_t j = 0; j < model->problem->n_jobs; j++)
-		wanted += shares[j].nodes > 0;
-	for (int at = 1; at <= glp_get_num_cols(model->core); at++) {
-		const struct column *column = &model->columns[model->core_columns[at]];
-		const struct class *class = &model->classes[column->class];
-
-		for (size_t i = 0; i < class->n_jobs; i++) {
-			struct share share = shares[class->jobs[i]];
-
-			counts[at] += share.nodes == column->share.nodes &&
-				      share.kind == column->share.kind;
-		}
-		found += (size_t)counts[at];
-	}
-	return found == wanted;
-}
-
 static void tell_incumbent(const struct model *model, glp_tree *tree)
 {
 	/* Cuts add rows, never columns: the tree's columns are the core's. */
-	double *counts = calloc((size_t)glp_get_num_cols(model->core) + 1, sizeof(*counts));
+	int n = glp_get_num_cols(model->core);
+	double *counts = calloc((size_t)n + 1, sizeof(*counts));
 
-	if (counts && write_counts(model, counts))
-		glp_ios_heur_sol(tree, counts);
+	if (!counts)
+		return;
+	for (int at = 1; at <= n; at++)
+		counts[at] = uses(model, &model->columns[model->core_columns[at]]);
+	glp_ios_heur_sol(tree, counts);
 	free(counts);
 }
 
@@ -461,13 +472,14 @@ static void prove(struct model *model, double bound)
 		model->best->status = SOLVE_OPTIMAL;
 }
 
-static void search(struct model *model)
+/* Search the core.  0: the best of it is known; -1: not proven, see tree_bound. */
+static int search(struct model *model)
 {
 	glp_iocp params;
 	int rc, status;
 
 	if (run_simplex(model, model->core) != 0)
-		return;
+		return -1;
 	glp_init_iocp(&params);
 	params.msg_lev = GLP_MSG_OFF;
 	params.gmi_cuts = GLP_ON;
@@ -477,44 +489,70 @@ static void search(struct model *model)
 	params.cb_info = model;
 	if (isfinite(model->limit_s))
 		params.tm_lim = (int)fmin(fmax(1000 * model->limit_s, 1), 1e9);
-	model->tree_bound = INFINITY;
 	rc = glp_intopt(model->core, &params);
 	status = glp_mip_status(model->core);
 	if (rc != 0 && rc != GLP_ETMLIM && rc != GLP_EMIPGAP && rc != GLP_ESTOP)
-		return;
+		return -1;
 	if (status != GLP_OPT && status != GLP_FEAS)
-		return;
+		return -1;
 	improve(model, model->core, glp_mip_col_val);
-	if (rc == 0 && status == GLP_OPT)
-		prove(model, model->best->objective);
-	else
-		prove(model, model->nothing + model->tree_bound / model->factor);
+	return rc == 0 && status == GLP_OPT ? 0 : -1;
 }
 
-static int run(struct model *model)
+/*
+ * Guess how near the optimum is to the bound, and search the core that the guess
+ * leaves.  What it finds is the optimum if it is as near as was guessed.
+ */
+static void search_cores(
+	struct model *model, glp_prob *lp, double bound, enum solver first)
+{
+	/* The DP's incumbent needs no guess. */
+	double guess = first == SOLVER_DP ? INFINITY : GUESS * (bound - model->nothing);
+	double margin = 1e-9 * model->choices.scale;
+	int rc = 0;
+
+	while (rc == 0 && model->best->status != SOLVE_OPTIMAL) {
+		double slack = fmin(guess, bound - model->best->objective) + margin;
+		double inside = -INFINITY;
+
+		build_core(model, lp, slack);
+		rc = search(model);
+		if (rc != 0)
+			inside = model->nothing + model->tree_bound / model->factor;
+		prove(model, fmax(inside, bound - slack));
+		glp_delete_prob(model->core);
+		model->core = NULL;
+		guess *= WIDEN;
+	}
+}
+
+static int run(struct model *model, enum solver first)
 {
 	double *over = calloc(model->n_classes + 1, sizeof(*over));
 	glp_prob *lp;
-	int rc = over ? 0 : -1;
 
+	model->core_columns = calloc(model->n_columns + 1, sizeof(int));
+	if (!over || !model->core_columns) {
+		free(over);
+		return -1;
+	}
+	if (model->n_columns == 0) {
+		prove(model, model->nothing);
+		free(over);
+		return 0;
+	}
 	glp_term_out(GLP_OFF);
 	lp = create_glpk(model);
-	if (rc == 0 && model->n_columns > 0 && relax(model, lp) == 0) {
+	if (relax(model, lp) == 0) {
 		double bound = dual_bound(model, lp, over);
 
 		prove(model, bound);
 		if (bound - model->best->objective > model->tie)
-			rc = build_core(model, lp, bound);
-		if (rc == 0 && model->core)
-			search(model);
-	} else if (rc == 0 && model->n_columns == 0) {
-		prove(model, model->nothing);
+			search_cores(model, lp, bound, first);
 	}
-	if (model->core)
-		glp_delete_prob(model->core);
 	glp_delete_prob(lp);
 	free(over);
-	return rc;
+	return 0;
 }
 
 int solve_milp(const struct problem *problem, enum solver first, double limit_s,
@@ -526,6 +564,7 @@ int solve_milp(const struct problem *problem, enum solver first, double limit_s,
 	};
 	int rc = first == SOLVER_DP ? solve_dp(problem, out, err)
 				    : solve_greedy(problem, out, err);
+	double dp_optimum = out->objective;
 
 	if (rc != 0)
 		return -1;
@@ -533,9 +572,19 @@ int solve_milp(const struct problem *problem, enum solver first, double limit_s,
 	if (follow && first == SOLVER_DP)
 		follow(out, arg);
 	out->solver = SOLVER_MILP;
+	if (first == SOLVER_DP) { /* as if it were not proven: this is its check */
+		out->status = SOLVE_FEASIBLE;
+		out->bound = INFINITY;
+	}
 	rc = build(&model);
 	if (rc == 0)
-		rc = run(&model);
+		rc = run(&model, first);
 	model_fini(&model);
-	return rc == 0 ? 0 : err_set(err, ENOMEM, "solving by milp: out of memory");
+	if (rc != 0)
+		return err_set(err, ENOMEM, "solving by milp: out of memory");
+	if (first == SOLVER_DP && out->objective <= dp_optimum) {
+		out->status = SOLVE_OPTIMAL;
+		out->bound = out->objective;
+	}
+	return 0;
 }
