@@ -206,6 +206,7 @@ int main(int argc, char **argv)
 	int code;
 
 	open_standard_streams();
+	argv[0] = program_invocation_short_name; /* getopt's lines begin with it */
 	code = parse(argc, argv, &options);
 	if (code >= 0)
 		return code;

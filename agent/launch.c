@@ -89,7 +89,6 @@ void launch_environ(const struct part *part, struct environ_list *list)
 	/* Harmless for users, necessary for root. */
 	environ_set(list, "OMPI_ALLOW_RUN_AS_ROOT", "1");
 	environ_set(list, "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
-	environ_set(list, "OMPI_MCA_btl_vader_backing_directory", "%s", part->shmdir);
 }
 
 static void add_ranks(const struct part *part, struct environ_list *list, int local_rank)

@@ -24,7 +24,8 @@
  * in one pair of '"' with nothing escaped inside.  So: begin at orted, take the
  * quotes off, leave out --daemonize (orted would leave its parent).  Should it
  * come as one string, it is split at blanks outside quotes first.  Characters
- * with which a shell would do more than that do not occur; they are refused.
+ * with which a shell would do more than that where they stand do not occur; they
+ * are refused.
  */
 #include "agent/launch_mpi.h"
 
@@ -188,9 +189,11 @@ static int is_orted(const char *word, size_t *begin)
 	return (name == word + lead || name[-1] == '/') && word[size] == '\0';
 }
 
-static int check_plain(const char *word, size_t size, struct err *err)
+/* No shell will see the word; one that a shell would have read otherwise is refused
+ * all the same, since mpirun would have meant something else by it. */
+static int check_plain(const char *word, size_t size, int quoted, struct err *err)
 {
-	static const char meta[] = "`$;&|<>\\\n\"'";
+	const char *meta = quoted ? "`$\\\n\"" : "`$;&|<>\\\n\"'";
 
 	for (size_t i = 0; i < size; i++)
 		if (strchr(meta, word[i]) && word[i])
@@ -204,12 +207,13 @@ static int check_plain(const char *word, size_t size, struct err *err)
 static int add_unquoted(struct words *words, const char *word, struct err *err)
 {
 	size_t size = strlen(word);
+	int quoted = size >= 2 && word[0] == '"' && word[size - 1] == '"';
 
-	if (size >= 2 && word[0] == '"' && word[size - 1] == '"') {
+	if (quoted) {
 		word++;
 		size -= 2;
 	}
-	if (check_plain(word, size, err) < 0)
+	if (check_plain(word, size, quoted, err) < 0)
 		return -1;
 	add_bytes(words, word, size);
 	add_bytes(words, "", 1);
@@ -257,7 +261,7 @@ static char **unquote(char *const *args, size_t n, struct err *err)
 		err_set(err, EINVAL, "remote start: no orted to start");
 		return NULL;
 	}
-	if (check_plain(args[i], strlen(args[i]), err) < 0)
+	if (check_plain(args[i], strlen(args[i]), 0, err) < 0)
 		return NULL;
 	add(&words, "orted"); /* by PATH, as mpirun is */
 	for (i++; i < n; i++) {

@@ -232,6 +232,9 @@ static int run(struct session *session, char **argv, struct err *err)
 	};
 
 	launch_environ(part, &env);
+	/* Two nodes on one machine may not share it, so mpirun, which would pass its
+	 * own on, has none. */
+	environ_set(&env, "OMPI_MCA_btl_vader_backing_directory", "%s", part->shmdir);
 	spec.env = env.entries;
 	if (env.failed)
 		err_set(err, ENOMEM, "orted: environment: out of memory");

@@ -103,8 +103,13 @@ static void start(struct copy *copy)
 	const char *spool = store_spool_of(agent->store, copy->job);
 	int fd;
 
-	if (!newest || !spool || newest->step <= copy->done_step)
+	if (!newest || !spool)
 		return;
+	if (newest->step <= copy->done_step) {
+		/* Said again: whoever orders it waits for these words. */
+		report_saved(agent, copy->job, newest, 1);
+		return;
+	}
 	fd = open(newest->path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0) {
 		log_warning("spooler", "%s: open: %m", newest->path);
