@@ -13,7 +13,8 @@
 #define INPUT_MAX (256u << 20)
 
 static const char usage[] =
-	"usage: malle-alloc [--solver milp|dp|greedy|auto] [--time-limit MS] [PROBLEM.json]\n"
+	"usage: malle-alloc [--solver milp|dp|greedy|auto] [--time-limit MS] "
+	"[PROBLEM.json]\n"
 	"\n"
 	"Decide how many nodes each job gets, and which.  Reads standard input\n"
 	"without a file.\n"
@@ -30,11 +31,11 @@ struct options {
 };
 
 static const struct option long_options[] = {
-	{ "solver", required_argument, NULL, 's' },
-	{ "time-limit", required_argument, NULL, 't' },
-	{ "help", no_argument, NULL, 'h' },
-	{ "version", no_argument, NULL, 'V' },
-	{ NULL, 0, NULL, 0 },
+	{"solver", required_argument, NULL, 's'},
+	{"time-limit", required_argument, NULL, 't'},
+	{"help", no_argument, NULL, 'h'},
+	{"version", no_argument, NULL, 'V'},
+	{NULL, 0, NULL, 0},
 };
 
 static int fail(int code, const char *what, const char *why)
@@ -64,10 +65,11 @@ static int parse_limit(const char *text, double *limit_s)
 /* getopt is not past the word yet where more letters follow the wrong one. */
 static int bad_option(const char *word)
 {
-	char letter[] = { '-', (char)optopt, 0 };
+	char letter[] = {'-', (char)optopt, 0};
 	int is_long = optopt == 0 || !strncmp(word, "--", 2);
 
-	return fail(EXIT_BAD_USAGE, is_long ? word : letter, "unknown option; see --help");
+	return fail(
+		EXIT_BAD_USAGE, is_long ? word : letter, "unknown option; see --help");
 }
 
 /* -1: go on; else exit with this code. */
@@ -82,7 +84,8 @@ static int parse(int argc, char **argv, struct options *options)
 			options->solver = solver_parse(optarg);
 			if (options->solver == SOLVER_UNSET)
 				return fail(EXIT_BAD_USAGE, optarg,
-					"no such solver, there are milp, dp, greedy, auto");
+					"no such solver, there are milp, dp, greedy, "
+					"auto");
 			break;
 		case 't':
 			if (parse_limit(optarg, &options->limit_s) != 0)
@@ -137,26 +140,30 @@ static char *slurp(FILE *in, size_t *size)
 static int print_plan(const struct problem *problem, const struct plan *plan)
 {
 	json_t *json = plan_json(problem, plan);
-	int rc = json ? json_dumpf(json, stdout, JSON_COMPACT | JSON_REAL_PRECISION(15)) : -1;
+	int rc = json ? json_dumpf(json, stdout, JSON_COMPACT | JSON_REAL_PRECISION(15))
+		      : -1;
 
 	json_decref(json);
 	putchar('\n');
-	return rc == 0 ? flush_out() : fail(EXIT_WRITE_FAILED, "standard output", strerror(errno));
+	return rc == 0 ? flush_out()
+		       : fail(EXIT_WRITE_FAILED, "standard output", strerror(errno));
 }
 
 static int decide(const struct problem *problem, const struct options *options)
 {
-	struct err err = { "" };
+	struct err err = {""};
 	struct plan *plan;
 	int code;
 
 	if (options->solver == SOLVER_DP && !solve_dp_fits(problem))
-		return fail(EXIT_BAD_DATA, "--solver dp", "is exact for one kind of node only");
+		return fail(EXIT_BAD_DATA, "--solver dp",
+			"is exact for one kind of node only");
 	plan = child_solve(problem, options->solver, options->limit_s, &err);
 	if (!plan)
 		return fail(EXIT_INTERNAL, "solving", err.text);
 	if (plan_verify(problem, plan, &err) != 0)
-		code = fail(EXIT_INTERNAL, "the plan does not pass the check", err.text);
+		code = fail(
+			EXIT_INTERNAL, "the plan does not pass the check", err.text);
 	else
 		code = print_plan(problem, plan);
 	plan_destroy(plan);
@@ -165,10 +172,10 @@ static int decide(const struct problem *problem, const struct options *options)
 
 int main(int argc, char **argv)
 {
-	struct options options = { SOLVER_AUTO, INFINITY, NULL };
+	struct options options = {SOLVER_AUTO, INFINITY, NULL};
 	const char *name;
 	struct problem *problem;
-	struct err err = { "" };
+	struct err err = {""};
 	FILE *in = stdin;
 	char *text;
 	size_t size;
@@ -187,7 +194,8 @@ int main(int argc, char **argv)
 	problem = problem_parse(text, size, &err);
 	free(text);
 	if (!problem)
-		return fail(errno == EINVAL ? EXIT_BAD_DATA : EXIT_INTERNAL, name, err.text);
+		return fail(errno == EINVAL ? EXIT_BAD_DATA : EXIT_INTERNAL, name,
+			err.text);
 	code = decide(problem, &options);
 	problem_destroy(problem);
 	return code;

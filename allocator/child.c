@@ -51,8 +51,8 @@ struct child {
 
 static void send_record(int fd, const struct solution *solution, int final)
 {
-	struct record record = { final, solution->status, solution->solver,
-		solution->objective, solution->bound };
+	struct record record = {final, solution->status, solution->solver,
+		solution->objective, solution->bound};
 	size_t head = sizeof(record), tail = solution->n_shares * sizeof(struct share);
 	char *whole = malloc(head + tail), *p = whole;
 
@@ -95,10 +95,11 @@ static int keep_only(int fd)
 	return 3;
 }
 
-static void be_child(const struct problem *problem, enum solver solver, double limit_s, int fd)
-	__attribute__((noreturn));
+static void be_child(const struct problem *problem, enum solver solver, double limit_s,
+	int fd) __attribute__((noreturn));
 
-static void be_child(const struct problem *problem, enum solver solver, double limit_s, int fd)
+static void be_child(
+	const struct problem *problem, enum solver solver, double limit_s, int fd)
 {
 	struct solution solution;
 	sigset_t none;
@@ -116,11 +117,11 @@ static void be_child(const struct problem *problem, enum solver solver, double l
 	_exit(0);
 }
 
-struct child *child_start(const struct problem *problem, enum solver solver, double limit_s,
-	struct err *err)
+struct child *child_start(const struct problem *problem, enum solver solver,
+	double limit_s, struct err *err)
 {
 	struct child *child = calloc(1, sizeof(*child));
-	int fds[2] = { -1, -1 };
+	int fds[2] = {-1, -1};
 
 	if (!child || solution_init(&child->best, problem->n_jobs) != 0)
 		goto no_memory;
@@ -229,8 +230,8 @@ struct plan *child_finish(struct child *child, struct err *err)
 	return plan;
 }
 
-struct plan *child_solve(const struct problem *problem, enum solver solver, double limit_s,
-	struct err *err)
+struct plan *child_solve(const struct problem *problem, enum solver solver,
+	double limit_s, struct err *err)
 {
 	struct child *child = child_start(problem, solver, limit_s, err);
 	double until_s = clock_mono_s() + limit_s;
@@ -239,7 +240,7 @@ struct plan *child_solve(const struct problem *problem, enum solver solver, doub
 		return NULL;
 	while (!child_read(child)) {
 		double left_s = until_s - clock_mono_s();
-		struct pollfd ready = { .fd = child->fd, .events = POLLIN };
+		struct pollfd ready = {.fd = child->fd, .events = POLLIN};
 
 		if (left_s <= 0)
 			break;

@@ -15,8 +15,8 @@ struct child;
  * passed on to the solver; keeping it is the caller's business: at the limit,
  * child_finish.  NULL: EAGAIN, ENOMEM, EMFILE.
  */
-struct child *child_start(const struct problem *problem, enum solver solver, double limit_s,
-	struct err *err);
+struct child *child_start(const struct problem *problem, enum solver solver,
+	double limit_s, struct err *err);
 
 /* Readable when something has come.  Stays the child's. */
 int child_fd(const struct child *child);
@@ -31,7 +31,7 @@ int child_read(struct child *child);
 struct plan *child_finish(struct child *child, struct err *err);
 
 /* All of it, waiting at most limit_s (INFINITY: as long as it takes). */
-struct plan *child_solve(const struct problem *problem, enum solver solver, double limit_s,
-	struct err *err);
+struct plan *child_solve(const struct problem *problem, enum solver solver,
+	double limit_s, struct err *err);
 
 #endif

@@ -61,8 +61,8 @@ static int moved(const struct problem_job *job, int kind, int nodes)
 	return abs(nodes - job->present);
 }
 
-static int list_kind(
-	struct list *list, const struct problem *problem, size_t j, int kind, double nothing)
+static int list_kind(struct list *list, const struct problem *problem, size_t j,
+	int kind, double nothing)
 {
 	const struct problem_job *job = &problem->jobs[j];
 	int last = last_size(problem, j, kind);
@@ -71,7 +71,7 @@ static int list_kind(
 	for (int k = job->min_nodes; k <= last; k++) {
 		double value = problem_value(problem, j, kind, k);
 		int stays = kind == job->present_kind && k == job->present;
-		struct choice choice = { kind, k, value, moved(job, kind, k) };
+		struct choice choice = {kind, k, value, moved(job, kind, k)};
 
 		if (value <= best && !stays)
 			continue;
@@ -87,7 +87,8 @@ static int list_job(struct list *list, const struct problem *problem, size_t j)
 	const struct problem_job *job = &problem->jobs[j];
 	double nothing = problem_value(problem, j, job->present_kind, 0);
 
-	if (push(list, (struct choice){ job->present_kind, 0, nothing, job->present }) != 0)
+	if (push(list, (struct choice){job->present_kind, 0, nothing, job->present}) !=
+		0)
 		return -1;
 	for (size_t t = 0; t < problem->n_kinds; t++)
 		if (list_kind(list, problem, j, (int)t, nothing) != 0)
@@ -106,7 +107,7 @@ static double largest(const struct choice *choices, size_t n)
 
 int choices_init(struct choices *choices, const struct problem *problem)
 {
-	struct list list = { NULL, 0, 0 };
+	struct list list = {NULL, 0, 0};
 
 	choices->list = NULL;
 	choices->scale = 0;
@@ -210,15 +211,16 @@ double choices_bound(const struct choices *choices, const struct problem *proble
 		goto out;
 	sum = 0;
 	for (size_t j = 0; j < problem->n_jobs; j++) {
-		size_t first = choices->first[j], length = choices->first[j + 1] - first;
+		size_t first = choices->first[j],
+		       length = choices->first[j + 1] - first;
 
 		for (size_t i = 0; i < length; i++)
 			roof[i] = choices->list[first + i];
 		length = make_roof(roof, length);
 		sum += roof[0].value;
 		for (size_t i = 1; i < length; i++)
-			pieces[n++] = (struct piece){ roof[i].nodes - roof[i - 1].nodes,
-				roof[i].value - roof[i - 1].value };
+			pieces[n++] = (struct piece){roof[i].nodes - roof[i - 1].nodes,
+				roof[i].value - roof[i - 1].value};
 	}
 	sum += fill_up(pieces, n, (double)problem->n_nodes);
 out:

@@ -26,8 +26,8 @@ static int givers_first(const void *a, const void *b)
 	return x->job < y->job ? -1 : x->job > y->job;
 }
 
-ssize_t plan_diff(const struct problem *problem, const struct plan *plan,
-	struct change **changes)
+ssize_t plan_diff(
+	const struct problem *problem, const struct plan *plan, struct change **changes)
 {
 	struct change *list = calloc(problem->n_jobs + 1, sizeof(*list));
 	size_t n = 0;
@@ -37,8 +37,9 @@ ssize_t plan_diff(const struct problem *problem, const struct plan *plan,
 		return -1;
 	}
 	for (size_t j = 0; j < problem->n_jobs; j++)
-		list[j] = (struct change){ .job = j, .from_nodes = problem->jobs[j].present,
-			.to_nodes = problem->jobs[j].present };
+		list[j] = (struct change){.job = j,
+			.from_nodes = problem->jobs[j].present,
+			.to_nodes = problem->jobs[j].present};
 	for (size_t i = 0; i < problem->n_nodes; i++) {
 		int had = problem->nodes[i].job, has = plan->owners[i];
 

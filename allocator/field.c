@@ -41,8 +41,8 @@ int field_fault(struct err *err, struct path path, const char *why)
 	return err_set(err, EINVAL, "%s: %s", path.text, why);
 }
 
-int field_known(
-	const json_t *object, const char *prefix, const char *const *keys, struct err *err)
+int field_known(const json_t *object, const char *prefix, const char *const *keys,
+	struct err *err)
 {
 	const char *key;
 	json_t *value;
@@ -73,8 +73,8 @@ int field_real(const json_t *object, const char *prefix, const char *key, int re
 		return field_fault(err, path, "is not a number");
 	number = json_number_value(value);
 	if (!isfinite(number) || number < min || number > max)
-		return err_set(err, EINVAL, "%s: %.15g is not between %g and %g", path.text,
-			number, min, max);
+		return err_set(err, EINVAL, "%s: %.15g is not between %g and %g",
+			path.text, number, min, max);
 	*out = number;
 	return 0;
 }

@@ -20,8 +20,8 @@ int field_fault(struct err *err, struct path path, const char *why);
 void field_make_printable(char *text);
 
 /* -1 with the first key that is not in the NULL-terminated list. */
-int field_known(
-	const json_t *object, const char *prefix, const char *const *keys, struct err *err);
+int field_known(const json_t *object, const char *prefix, const char *const *keys,
+	struct err *err);
 
 /*
  * A finite number (int: a whole one) from min to max.  Absent and not required:

@@ -38,11 +38,11 @@ struct bunch {
 struct place {
 	const struct problem *problem;
 	int *owners;
-	struct list order;      /* all nodes */
-	struct list had;        /* those that jobs have now, job after job */
-	size_t *first;          /* of each job in `had`; one more for the end */
+	struct list order;	 /* all nodes */
+	struct list had;	 /* those that jobs have now, job after job */
+	size_t *first;		 /* of each job in `had`; one more for the end */
 	struct list idle, given; /* free: since ever, by shrinking jobs */
-	struct list picks;      /* that one step looks at */
+	struct list picks;	 /* that one step looks at */
 	struct bunch *bunches;
 };
 
@@ -79,7 +79,8 @@ static void sort_had(struct place *place)
 	const struct problem *problem = place->problem;
 
 	for (size_t j = 0; j < problem->n_jobs; j++)
-		place->first[j + 1] = place->first[j] + (size_t)problem->jobs[j].present;
+		place->first[j + 1] =
+			place->first[j] + (size_t)problem->jobs[j].present;
 	place->had.n = place->first[problem->n_jobs];
 	for (size_t i = 0; i < place->order.n; i++) {
 		int job = problem->nodes[place->order.at[i]].job;
@@ -104,7 +105,7 @@ static size_t bunch_up(struct place *place)
 		if (last && group != 0 && last->group == group)
 			last->n++;
 		else
-			place->bunches[n++] = (struct bunch){ group, i, 1, 0 };
+			place->bunches[n++] = (struct bunch){group, i, 1, 0};
 	}
 	return n;
 }
@@ -170,7 +171,8 @@ static void list_given(struct place *place)
 	}
 }
 
-/* --- growing ------------------------------------------------------------------------ */
+/* --- growing ------------------------------------------------------------------------
+ */
 
 /* Both are in order of groups. */
 static void mark_mine(struct place *place, size_t job, size_t n_bunches)
@@ -296,7 +298,7 @@ static int place_all(
 		if (keep < job->present)
 			shrink(place, j, (size_t)keep);
 		if (more > 0)
-			growths[n++] = (struct growth){ (int)j, more };
+			growths[n++] = (struct growth){(int)j, more};
 	}
 	list_given(place);
 	qsort(growths, n, sizeof(*growths), most_first);
@@ -310,8 +312,8 @@ static int place_all(
 static int place_init(
 	struct place *place, const struct problem *problem, struct plan *plan)
 {
-	struct list *lists[] = { &place->order, &place->had, &place->idle, &place->given,
-		&place->picks };
+	struct list *lists[] = {
+		&place->order, &place->had, &place->idle, &place->given, &place->picks};
 
 	place->problem = problem;
 	place->owners = plan ? plan->owners : NULL;
@@ -356,7 +358,7 @@ struct plan *plan_place(
 {
 	struct growth *growths = calloc(problem->n_jobs + 1, sizeof(*growths));
 	struct plan *plan = plan_create(solution, problem->n_nodes);
-	struct place place = { .problem = problem };
+	struct place place = {.problem = problem};
 	int rc = -1;
 
 	if (place_init(&place, problem, plan) != 0 || !growths)

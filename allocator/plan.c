@@ -22,11 +22,12 @@ void plan_destroy(struct plan *plan)
 }
 
 /* Node names into the list of their owner; lists[0] is nobody's. */
-static void hand_out(const struct problem *problem, const struct plan *plan, json_t **lists)
+static void hand_out(
+	const struct problem *problem, const struct plan *plan, json_t **lists)
 {
 	for (size_t i = 0; i < problem->n_nodes; i++)
-		json_array_append_new(
-			lists[plan->owners[i] + 1], json_string(problem->nodes[i].name));
+		json_array_append_new(lists[plan->owners[i] + 1],
+			json_string(problem->nodes[i].name));
 }
 
 static json_t *list_jobs(const struct problem *problem, json_t **lists_take)
@@ -34,9 +35,9 @@ static json_t *list_jobs(const struct problem *problem, json_t **lists_take)
 	json_t *jobs = json_array();
 
 	for (size_t j = 0; j < problem->n_jobs; j++)
-		json_array_append_new(jobs,
-			json_pack("{s:s, s:o}", "id", problem->jobs[j].id, "nodes",
-				lists_take[j]));
+		json_array_append_new(
+			jobs, json_pack("{s:s, s:o}", "id", problem->jobs[j].id,
+				      "nodes", lists_take[j]));
 	return jobs;
 }
 
@@ -54,8 +55,8 @@ json_t *plan_json(const struct problem *problem, const struct plan *plan)
 		"status", solve_status_name(plan->status), "solver",
 		solver_name(plan->solver), "objective", plan->objective + 0.0, "bound",
 		isfinite(plan->bound) ? json_real(plan->bound + 0.0) : json_null(),
-		"solve_ms", plan->solve_ms, "jobs", list_jobs(problem, lists + 1), "idle",
-		lists[0]);
+		"solve_ms", plan->solve_ms, "jobs", list_jobs(problem, lists + 1),
+		"idle", lists[0]);
 	free(lists);
 	return json;
 }

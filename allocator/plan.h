@@ -18,9 +18,9 @@ struct plan {
 	enum solve_status status;
 	enum solver solver;
 	double objective;
-	double bound;    /* INFINITY: not known */
+	double bound; /* INFINITY: not known */
 	double solve_ms;
-	int *owners;     /* for each node of the problem: index of its job, or -1 */
+	int *owners; /* for each node of the problem: index of its job, or -1 */
 	size_t n_owners;
 };
 
@@ -39,7 +39,8 @@ void plan_destroy(struct plan *plan);
  * what the plan is worth and not above the bound, nor under it if the plan calls
  * itself optimal (all to 1e-6).  EINVAL says what is wrong; ENOMEM.
  */
-int plan_verify(const struct problem *problem, const struct plan *plan, struct err *err);
+int plan_verify(
+	const struct problem *problem, const struct plan *plan, struct err *err);
 
 /*
  * The JSON of the contract: jobs by id, nodes by name, both in byte order.  An

@@ -26,12 +26,13 @@ static double unit_rate(const struct problem *problem, const struct problem_job 
 	return best;
 }
 
-static double speed(const struct problem *problem, const struct problem_job *job, int kind,
-	int nodes)
+static double speed(const struct problem *problem, const struct problem_job *job,
+	int kind, int nodes)
 {
 	double rate = job->weight * curve_rate(&job->curves[kind], nodes);
 
-	return problem->objective == OBJECTIVE_THROUGHPUT ? rate : rate / job->unit_rate;
+	return problem->objective == OBJECTIVE_THROUGHPUT ? rate
+							  : rate / job->unit_rate;
 }
 
 static int limit_of(const struct problem *problem, const char *user)

@@ -28,15 +28,15 @@ struct problem_node {
 
 struct problem_job {
 	char *id;
-	char *user;  /* or NULL */
+	char *user; /* or NULL */
 	double weight;
 	int min_nodes, max_nodes;
 	double grow_s, shrink_s, start_s;
 	struct curve *curves; /* one a kind; without points: cannot run on it */
-	int present;      /* nodes it has now, counted from nodes */
-	int present_kind; /* of those; 0 without any */
+	int present;	      /* nodes it has now, counted from nodes */
+	int present_kind;     /* of those; 0 without any */
 	/* Worked out once, when all is read: */
-	int limit;            /* index into limits; -1: none */
+	int limit;	      /* index into limits; -1: none */
 	double unit_rate;     /* of one node, which speed-up is against */
 	double present_speed; /* v_j of what it has now */
 };
@@ -61,7 +61,7 @@ struct problem {
 };
 
 #define PROBLEM_NODES_MAX 100000
-#define PROBLEM_JOBS_MAX 100000
+#define PROBLEM_JOBS_MAX  100000
 
 /*
  * Read a problem.  Every fault of the contract is EINVAL with the path of the

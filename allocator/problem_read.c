@@ -52,9 +52,9 @@ static int check_unique(
 	if (!all)
 		return no_memory(err);
 	for (size_t i = 0; i < n; i++)
-		all[i] = (struct named){
-			json_string_value(json_object_get(json_array_get(array, i), key)), i
-		};
+		all[i] = (struct named){json_string_value(json_object_get(
+						json_array_get(array, i), key)),
+			i};
 	qsort(all, n, sizeof(*all), by_name_then_index);
 	for (size_t i = 1; i < n; i++)
 		if (!strcmp(all[i - 1].name, all[i].name) &&
@@ -103,8 +103,8 @@ static int find_kind(const struct problem *problem, const char *name)
 }
 
 /* Kinds are those of nodes and of curves; a curve's kind may have no node. */
-static int collect_kinds(struct problem *problem, const json_t *nodes, const json_t *jobs,
-	struct err *err)
+static int collect_kinds(struct problem *problem, const json_t *nodes,
+	const json_t *jobs, struct err *err)
 {
 	size_t i;
 	json_t *item, *curve;
@@ -139,11 +139,13 @@ static int read_point(
 {
 	const json_t *nodes = json_array_get(pair, 0), *rate = json_array_get(pair, 1);
 	const struct curve_point *last = curve->points + curve->n_points - 1;
-	struct curve_point point = { 0, 0, 0 };
+	struct curve_point point = {0, 0, 0};
 
-	if (json_array_size(pair) != 2 || !json_is_integer(nodes) || !json_is_number(rate))
+	if (json_array_size(pair) != 2 || !json_is_integer(nodes) ||
+		!json_is_number(rate))
 		return field_fault(err, path, "is not [nodes, rate]");
-	if (json_integer_value(nodes) < 1 || json_integer_value(nodes) > PROBLEM_NODES_MAX)
+	if (json_integer_value(nodes) < 1 ||
+		json_integer_value(nodes) > PROBLEM_NODES_MAX)
 		return field_fault(err, path, "nodes are not between 1 and 100000");
 	point.nodes = (int)json_integer_value(nodes);
 	point.rate_per_s = json_number_value(rate);
@@ -170,8 +172,8 @@ static int read_curve(
 	if (!curve->points)
 		return no_memory(err);
 	for (size_t i = 0; i < n; i++)
-		if (read_point(json_array_get(points, i), path_at("%s[%zu]", path.text, i),
-			    curve, err) != 0)
+		if (read_point(json_array_get(points, i),
+			    path_at("%s[%zu]", path.text, i), curve, err) != 0)
 			return -1;
 	return 0;
 }
@@ -185,11 +187,12 @@ static int check_unit(const struct problem *problem, struct path path,
 	if (problem->objective != OBJECTIVE_SPEEDUP)
 		return 0;
 	if (unit <= 0)
-		return field_fault(
-			err, path, "rate of one node is 0, there is no speed-up over it");
+		return field_fault(err, path,
+			"rate of one node is 0, there is no speed-up over it");
 	for (size_t i = 0; i < curve->n_points; i++)
 		if (!(curve->points[i].rate_per_s / unit <= SPEEDUP_MAX))
-			return field_fault(err, path, "speed-up over one node is over 1e12");
+			return field_fault(
+				err, path, "speed-up over one node is over 1e12");
 	return 0;
 }
 
@@ -238,11 +241,11 @@ static int read_curves(const struct problem *problem, const json_t *object,
 		   : 0;
 }
 
-static int read_job(const struct problem *problem, const json_t *object, const char *prefix,
-	struct problem_job *job, struct err *err)
+static int read_job(const struct problem *problem, const json_t *object,
+	const char *prefix, struct problem_job *job, struct err *err)
 {
-	static const char *const keys[] = { "id", "weight", "min_nodes", "max_nodes", "curve",
-		"curves", "grow_s", "shrink_s", "start_s", "user", NULL };
+	static const char *const keys[] = {"id", "weight", "min_nodes", "max_nodes",
+		"curve", "curves", "grow_s", "shrink_s", "start_s", "user", NULL};
 
 	if (!json_is_object(object))
 		return err_set(err, EINVAL, "%.*s: is not an object",
@@ -254,17 +257,22 @@ static int read_job(const struct problem *problem, const json_t *object, const c
 	if (field_known(object, prefix, keys, err) != 0 ||
 		field_name(object, prefix, "id", 1, &job->id, err) != 0 ||
 		field_name(object, prefix, "user", 0, &job->user, err) != 0 ||
-		field_real(object, prefix, "weight", 0, 0, 1e9, &job->weight, err) != 0 ||
+		field_real(object, prefix, "weight", 0, 0, 1e9, &job->weight, err) !=
+			0 ||
 		field_int(object, prefix, "min_nodes", 1, 1, PROBLEM_NODES_MAX,
 			&job->min_nodes, err) != 0 ||
 		field_int(object, prefix, "max_nodes", 1, 1, PROBLEM_NODES_MAX,
 			&job->max_nodes, err) != 0 ||
-		field_real(object, prefix, "grow_s", 0, 0, SECONDS_MAX, &job->grow_s, err) != 0 ||
-		field_real(object, prefix, "shrink_s", 0, 0, SECONDS_MAX, &job->shrink_s, err) != 0 ||
-		field_real(object, prefix, "start_s", 0, 0, SECONDS_MAX, &job->start_s, err) != 0)
+		field_real(object, prefix, "grow_s", 0, 0, SECONDS_MAX, &job->grow_s,
+			err) != 0 ||
+		field_real(object, prefix, "shrink_s", 0, 0, SECONDS_MAX,
+			&job->shrink_s, err) != 0 ||
+		field_real(object, prefix, "start_s", 0, 0, SECONDS_MAX, &job->start_s,
+			err) != 0)
 		return -1;
 	if (job->min_nodes > job->max_nodes)
-		return field_fault(err, path_at("%smin_nodes", prefix), "is more than max_nodes");
+		return field_fault(
+			err, path_at("%smin_nodes", prefix), "is more than max_nodes");
 	return read_curves(problem, object, prefix, job, err);
 }
 
@@ -277,9 +285,9 @@ static int by_id(const void *a, const void *b)
 
 static int find_job(const struct problem *problem, const char *id)
 {
-	struct problem_job key = { .id = (char *)id };
-	struct problem_job *job = bsearch(
-		&key, problem->jobs, problem->n_jobs, sizeof(key), by_id);
+	struct problem_job key = {.id = (char *)id};
+	struct problem_job *job =
+		bsearch(&key, problem->jobs, problem->n_jobs, sizeof(key), by_id);
 
 	return job ? (int)(job - problem->jobs) : -1;
 }
@@ -293,8 +301,8 @@ static int read_jobs(struct problem *problem, const json_t *array, struct err *e
 		return no_memory(err);
 	for (size_t i = 0; i < n; i++) {
 		problem->n_jobs = i + 1;
-		if (read_job(problem, json_array_get(array, i), path_at("jobs[%zu].", i).text,
-			    &problem->jobs[i], err) != 0)
+		if (read_job(problem, json_array_get(array, i),
+			    path_at("jobs[%zu].", i).text, &problem->jobs[i], err) != 0)
 			return -1;
 	}
 	if (check_unique(array, "jobs", "id", err) != 0)
@@ -315,15 +323,18 @@ static int own(struct problem *problem, const json_t *object, const char *prefix
 	if (!owner || json_is_null(owner))
 		return 0;
 	if (!json_is_string(owner))
-		return field_fault(err, path_at("%sjob", prefix), "is neither an id nor null");
+		return field_fault(
+			err, path_at("%sjob", prefix), "is neither an id nor null");
 	node->job = find_job(problem, json_string_value(owner));
 	if (node->job < 0)
 		return field_fault(err, path_at("%sjob", prefix), "is an unknown id");
 	job = &problem->jobs[node->job];
 	if (job->present > 0 && job->present_kind != node->kind)
-		return field_fault(err, path_at("%skind", prefix), "its job runs on another kind");
+		return field_fault(
+			err, path_at("%skind", prefix), "its job runs on another kind");
 	if (job->curves[node->kind].n_points == 0)
-		return field_fault(err, path_at("%skind", prefix), "its job has no curve for it");
+		return field_fault(
+			err, path_at("%skind", prefix), "its job has no curve for it");
 	job->present++;
 	job->present_kind = node->kind;
 	return 0;
@@ -332,7 +343,7 @@ static int own(struct problem *problem, const json_t *object, const char *prefix
 static int read_node(struct problem *problem, const json_t *object, const char *prefix,
 	struct problem_node *node, struct err *err)
 {
-	static const char *const keys[] = { "name", "job", "kind", "group", NULL };
+	static const char *const keys[] = {"name", "job", "kind", "group", NULL};
 	char *kind = NULL;
 
 	if (!json_is_object(object))
@@ -340,7 +351,8 @@ static int read_node(struct problem *problem, const json_t *object, const char *
 			(int)strlen(prefix) - 1, prefix);
 	if (field_known(object, prefix, keys, err) != 0 ||
 		field_name(object, prefix, "name", 1, &node->name, err) != 0 ||
-		field_int(object, prefix, "group", 0, 0, 1 << 30, &node->group, err) != 0 ||
+		field_int(object, prefix, "group", 0, 0, 1 << 30, &node->group, err) !=
+			0 ||
 		field_name(object, prefix, "kind", 0, &kind, err) != 0)
 		return -1;
 	node->kind = find_kind(problem, kind ? kind : "");
@@ -365,8 +377,9 @@ static int read_nodes(struct problem *problem, const json_t *array, struct err *
 		return no_memory(err);
 	for (size_t i = 0; i < n; i++) {
 		problem->n_nodes = i + 1;
-		if (read_node(problem, json_array_get(array, i), path_at("nodes[%zu].", i).text,
-			    &problem->nodes[i], err) != 0)
+		if (read_node(problem, json_array_get(array, i),
+			    path_at("nodes[%zu].", i).text, &problem->nodes[i],
+			    err) != 0)
 			return -1;
 	}
 	if (check_unique(array, "nodes", "name", err) != 0)
@@ -386,7 +399,7 @@ static int by_user(const void *a, const void *b)
 
 static int read_limits(struct problem *problem, const json_t *array, struct err *err)
 {
-	static const char *const keys[] = { "user", "max_nodes", NULL };
+	static const char *const keys[] = {"user", "max_nodes", NULL};
 	size_t n = json_array_size(array);
 
 	problem->limits = calloc(n ? n : 1, sizeof(*problem->limits));
@@ -399,11 +412,13 @@ static int read_limits(struct problem *problem, const json_t *array, struct err 
 
 		problem->n_limits = i + 1;
 		if (!json_is_object(object))
-			return field_fault(err, path_at("limits[%zu]", i), "is not an object");
+			return field_fault(
+				err, path_at("limits[%zu]", i), "is not an object");
 		if (field_known(object, prefix.text, keys, err) != 0 ||
-			field_name(object, prefix.text, "user", 1, &limit->user, err) != 0 ||
-			field_int(object, prefix.text, "max_nodes", 1, 0, PROBLEM_NODES_MAX,
-				&limit->max_nodes, err) != 0)
+			field_name(object, prefix.text, "user", 1, &limit->user, err) !=
+				0 ||
+			field_int(object, prefix.text, "max_nodes", 1, 0,
+				PROBLEM_NODES_MAX, &limit->max_nodes, err) != 0)
 			return -1;
 	}
 	if (check_unique(array, "limits", "user", err) != 0)
@@ -414,8 +429,8 @@ static int read_limits(struct problem *problem, const json_t *array, struct err 
 
 static int read_header(struct problem *problem, const json_t *root, struct err *err)
 {
-	static const char *const keys[] = { "version", "objective", "horizon_s", "nodes",
-		"jobs", "limits", NULL };
+	static const char *const keys[] = {
+		"version", "objective", "horizon_s", "nodes", "jobs", "limits", NULL};
 	const json_t *objective = json_object_get(root, "objective");
 	const char *word = json_string_value(objective);
 	int version = 0;
@@ -428,12 +443,14 @@ static int read_header(struct problem *problem, const json_t *root, struct err *
 	if (word && !strcmp(word, "throughput"))
 		problem->objective = OBJECTIVE_THROUGHPUT;
 	else if (objective && (!word || strcmp(word, "speedup")))
-		return field_fault(err, path_at("objective"), "is not speedup or throughput");
-	return field_real(root, "", "horizon_s", 0, 1e-3, SECONDS_MAX, &problem->horizon_s, err);
+		return field_fault(
+			err, path_at("objective"), "is not speedup or throughput");
+	return field_real(
+		root, "", "horizon_s", 0, 1e-3, SECONDS_MAX, &problem->horizon_s, err);
 }
 
-static int check_array(const json_t *root, const char *key, int required, size_t max,
-	struct err *err)
+static int check_array(
+	const json_t *root, const char *key, int required, size_t max, struct err *err)
 {
 	const json_t *array = json_object_get(root, key);
 
@@ -495,7 +512,8 @@ struct problem *problem_parse(const char *text, size_t size, struct err *err)
 
 	if (!root) {
 		field_make_printable(why.text);
-		err_set(err, EINVAL, "line %d column %d: %s", why.line, why.column, why.text);
+		err_set(err, EINVAL, "line %d column %d: %s", why.line, why.column,
+			why.text);
 		return NULL;
 	}
 	problem = problem_read(root, err);

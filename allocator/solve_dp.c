@@ -29,7 +29,7 @@
 #include "allocator/choice.h"
 
 #define TABLE_BYTES ((size_t)1 << 30)
-#define TIE         1e-12
+#define TIE	    1e-12
 
 /* The loop that everything waits for; -O2 alone would not vectorise it. */
 #if defined(__GNUC__) && !defined(__clang__)
@@ -181,12 +181,12 @@ static int cheapest(const int *cost, int cap)
 	return best;
 }
 
-static int follow(
-	const struct dp *dp, const struct chain *chain, int nodes, struct share *shares);
+static int follow(const struct dp *dp, const struct chain *chain, int nodes,
+	struct share *shares);
 
 /* Walk back up from the best end, giving each item what it took. */
-static int give(const struct dp *dp, const struct chain *chain, const int *options, int at,
-	struct share *shares)
+static int give(const struct dp *dp, const struct chain *chain, const int *options,
+	int at, struct share *shares)
 {
 	size_t width = (size_t)chain->cap + 1;
 	int kind = problem_only_kind(dp->problem);
@@ -197,7 +197,7 @@ static int give(const struct dp *dp, const struct chain *chain, const int *optio
 
 		at += nodes;
 		if (!item->chain)
-			shares[item->job] = (struct share){ kind, nodes };
+			shares[item->job] = (struct share){kind, nodes};
 		else if (follow(dp, item->chain, nodes, shares) != 0)
 			return -1;
 	}
@@ -240,7 +240,8 @@ static struct item *add_item(struct chain *chain)
 	size_t n = chain->n_items;
 
 	if ((n & (n - 1)) == 0) {
-		struct item *grown = realloc(chain->items, (n ? 2 * n : 1) * sizeof(*grown));
+		struct item *grown =
+			realloc(chain->items, (n ? 2 * n : 1) * sizeof(*grown));
 
 		if (!grown)
 			return NULL;
@@ -266,7 +267,7 @@ static int item_of_job(const struct dp *dp, size_t j, struct item *item)
 		const struct choice *choice = &dp->choices.list[first + o];
 
 		item->options[o] =
-			(struct option){ choice->nodes, choice->moved, choice->value };
+			(struct option){choice->nodes, choice->moved, choice->value};
 	}
 	return 0;
 }
@@ -292,7 +293,7 @@ static int item_of_user(const struct dp *dp, struct chain *chain, struct item *i
 	for (int m = 0; m <= chain->cap; m++)
 		if (m == 0 || values[m] > values[m - 1] || moves[m] < moves[m - 1])
 			item->options[item->n_options++] =
-				(struct option){ m, moves[m], values[m] };
+				(struct option){m, moves[m], values[m]};
 	free(moves);
 	return 0;
 }
@@ -345,13 +346,14 @@ int solve_dp_fits(const struct problem *problem)
 {
 	int kind = problem_only_kind(problem);
 
-	return kind >= 0 && ((size_t)problem->kind_nodes[kind] + 1) * (problem->n_jobs + 1) <=
-				    TABLE_BYTES / sizeof(double);
+	return kind >= 0 &&
+	       ((size_t)problem->kind_nodes[kind] + 1) * (problem->n_jobs + 1) <=
+		       TABLE_BYTES / sizeof(double);
 }
 
 int solve_dp(const struct problem *problem, struct solution *out, struct err *err)
 {
-	struct dp dp = { .problem = problem };
+	struct dp dp = {.problem = problem};
 	int rc;
 
 	if (!solve_dp_fits(problem))

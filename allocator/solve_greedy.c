@@ -24,8 +24,8 @@
 #include "allocator/choice.h"
 
 struct step {
-	size_t to;       /* index of a choice */
-	int more;        /* nodes */
+	size_t to;	 /* index of a choice */
+	int more;	 /* nodes */
 	double per_node; /* 0: there is none */
 };
 
@@ -38,8 +38,8 @@ struct climb {
 	struct step *steps;
 };
 
-static int climb_init(
-	struct climb *climb, const struct problem *problem, const struct choices *choices)
+static int climb_init(struct climb *climb, const struct problem *problem,
+	const struct choices *choices)
 {
 	climb->problem = problem;
 	climb->choices = choices;
@@ -62,7 +62,8 @@ static int fits(const struct climb *climb, size_t j, int kind, int more)
 {
 	int limit = climb->problem->jobs[j].limit;
 
-	return more <= climb->kinds[kind] && (limit < 0 || more <= climb->limits[limit]);
+	return more <= climb->kinds[kind] &&
+	       (limit < 0 || more <= climb->limits[limit]);
 }
 
 static void put(struct climb *climb, size_t j, size_t choice, int more)
@@ -108,7 +109,7 @@ static void find_step(struct climb *climb, size_t j)
 {
 	const struct choices *choices = climb->choices;
 	const struct choice *now = &choices->list[climb->at[j]];
-	struct step best = { 0, 0, 0 };
+	struct step best = {0, 0, 0};
 
 	for (size_t i = choices->first[j]; i < choices->first[j + 1]; i++) {
 		const struct choice *to = &choices->list[i];
@@ -119,7 +120,7 @@ static void find_step(struct climb *climb, size_t j)
 			continue;
 		per_node = (to->value - now->value) / more;
 		if (per_node > best.per_node && fits(climb, j, to->kind, more))
-			best = (struct step){ i, more, per_node };
+			best = (struct step){i, more, per_node};
 	}
 	climb->steps[j] = best;
 }
@@ -166,7 +167,7 @@ static void write_out(const struct climb *climb, struct share *shares)
 	for (size_t j = 0; j < climb->problem->n_jobs; j++) {
 		const struct choice *choice = &climb->choices->list[climb->at[j]];
 
-		shares[j] = (struct share){ choice->kind, choice->nodes };
+		shares[j] = (struct share){choice->kind, choice->nodes};
 	}
 }
 
@@ -186,8 +187,8 @@ static void climb_twice(struct climb *climb, struct share *shares)
 
 int solve_greedy(const struct problem *problem, struct solution *out, struct err *err)
 {
-	struct choices choices = { NULL, NULL, 0 };
-	struct climb climb = { NULL };
+	struct choices choices = {NULL, NULL, 0};
+	struct climb climb = {NULL};
 	int rc = choices_init(&choices, problem);
 
 	if (rc == 0)

@@ -39,15 +39,16 @@ static int count(const struct problem *problem, const struct plan *plan,
 }
 
 /* Of what each job has in the plan, how many nodes it has already. */
-static void count_kept(const struct problem *problem, const struct plan *plan, int *kept)
+static void count_kept(
+	const struct problem *problem, const struct plan *plan, int *kept)
 {
 	for (size_t i = 0; i < problem->n_nodes; i++)
 		if (plan->owners[i] >= 0 && problem->nodes[i].job == plan->owners[i])
 			kept[plan->owners[i]]++;
 }
 
-static int check_job(const struct problem *problem, size_t j, struct share share, int kept,
-	struct err *err)
+static int check_job(const struct problem *problem, size_t j, struct share share,
+	int kept, struct err *err)
 {
 	const struct problem_job *job = &problem->jobs[j];
 	int most = share.nodes < job->present ? share.nodes : job->present;
@@ -56,8 +57,8 @@ static int check_job(const struct problem *problem, size_t j, struct share share
 		return err_set(err, EINVAL, "job %s: %d nodes are not allowed", job->id,
 			share.nodes);
 	if (share.nodes > 0 && share.kind == job->present_kind && kept != most)
-		return err_set(err, EINVAL, "job %s: it neither only grows nor only shrinks",
-			job->id);
+		return err_set(err, EINVAL,
+			"job %s: it neither only grows nor only shrinks", job->id);
 	return 0;
 }
 
@@ -76,8 +77,8 @@ static int check_jobs(const struct problem *problem, const struct plan *plan,
 	return rc;
 }
 
-static int check_limits(const struct problem *problem, const struct share *shares,
-	struct err *err)
+static int check_limits(
+	const struct problem *problem, const struct share *shares, struct err *err)
 {
 	for (size_t i = 0; i < problem->n_limits; i++) {
 		int nodes = 0;
@@ -86,8 +87,10 @@ static int check_limits(const struct problem *problem, const struct share *share
 			if (problem->jobs[j].limit == (int)i)
 				nodes += shares[j].nodes;
 		if (nodes > problem->limits[i].max_nodes)
-			return err_set(err, EINVAL, "user %s: %d nodes, the limit is %d",
-				problem->limits[i].user, nodes, problem->limits[i].max_nodes);
+			return err_set(err, EINVAL,
+				"user %s: %d nodes, the limit is %d",
+				problem->limits[i].user, nodes,
+				problem->limits[i].max_nodes);
 	}
 	return 0;
 }
@@ -105,8 +108,9 @@ static int check_objective(const struct problem *problem, const struct plan *pla
 		return err_set(err, EINVAL, "bound: %.9g is below the objective %.9g",
 			plan->bound, value);
 	if (plan->status == SOLVE_OPTIMAL && plan->bound > value + eps)
-		return err_set(err, EINVAL, "status: optimal at %.9g, the bound is %.9g",
-			value, plan->bound);
+		return err_set(err, EINVAL,
+			"status: optimal at %.9g, the bound is %.9g", value,
+			plan->bound);
 	return 0;
 }
 
