@@ -8,62 +8,13 @@ import subprocess
 import sys
 import tempfile
 import time
-import traceback
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from agent_peer import (Agent, Daemon, Gone, Link, processes_of,  # noqa: E402
-                        start_world)
+from agent_peer import (Agent, Daemon, Link, Scene, alive,  # noqa: E402
+                        children_of, processes_of, run_cases, start_world, wait_for)
 
 BIN = os.path.abspath(os.path.join(os.environ.get("MALLE_BUILD", "build"), "bin"))
-
-
-class Scene:
-    """A directory, a daemon, and agents; everything is gone at its end."""
-
-    def __init__(self, nodes=("n1",), **env):
-        self.root = tempfile.mkdtemp(prefix="malle-t.")
-        self.daemon = Daemon(os.path.join(self.root, "ctld.sock"))
-        self.agents = {}
-        self.links = {}
-        for node in nodes:
-            self.agents[node] = Agent(self.root, node, **env)
-            link = self.daemon.accept()
-            self.links[link.hello["node"]] = link
-        self.agent, self.link = self.agents[nodes[0]], self.links[nodes[0]]
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, kind, *_):
-        for agent in self.agents.values():
-            agent.end()
-            wait_for(lambda a=agent: not processes_of(a), "its workers to die with it")
-        self.daemon.close()
-        if kind:
-            for node in self.agents:
-                with open(os.path.join(self.root, node + ".log"), errors="replace") as log:
-                    sys.stderr.write("".join(log.readlines()[-40:]))
-        shutil.rmtree(self.root)
-
-    def restart_daemon(self, instance):
-        """Gone, and back as another one."""
-        self.daemon.close()
-        for link in self.links.values():
-            link.close()
-        self.daemon = Daemon(os.path.join(self.root, "ctld.sock"), instance)
-
-    def adopt(self):
-        self.link = self.daemon.accept()
-        self.links = {self.link.hello["node"]: self.link}
-        return self.link.told
-
-
-def wait_for(condition, what, limit=10):
-    end = time.monotonic() + limit
-    while not condition():
-        assert time.monotonic() < end, f"waited {limit} s for {what}"
-        time.sleep(0.01)
 
 
 def train(link, nproc=1, job="j1", generation=1, at_least=1, **go):
@@ -310,27 +261,6 @@ def gives_a_node_back_clean():
         assert not os.listdir(scene.agent.shm)
 
 
-def children_of(parent):
-    found = []
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
-                fields = file.read().rpartition(")")[2].split()
-            if int(fields[1]) == parent and fields[0] != "Z":
-                found.append(int(pid))
-        except OSError:
-            pass
-    return found
-
-
-def alive(pid):
-    try:
-        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
-            return file.read().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
-
-
 def spools_before_it_goes():
     """a release spools the states that it is told to, and says so"""
     with Scene(MALLE_SPOOL_S="1000") as scene:
@@ -476,31 +406,15 @@ def is_refused():
     shutil.rmtree(root)
 
 
-def main():
-    cases = [says_who_it_is, trains_and_leaves_together, refuses_a_step_that_is_past,
-             waits_and_is_withdrawn, passes_a_state_on, fetches_a_state_from_a_peer,
-             says_that_a_state_is_missing, reports_a_failing_worker,
-             says_that_a_program_is_missing, ends_a_finished_world,
-             gives_a_clean_environment, carries_all_output,
-             keeps_output_while_the_daemon_is_away, survives_its_daemon,
-             remembers_an_end_for_the_daemon, kills_a_world, gives_a_node_back_clean,
-             spools_before_it_goes, passes_the_notice_on, goes_alone_in_time,
-             goes_without_a_daemon, dies_with_its_workers, lets_nobody_else_in,
-             starts_remotely_only_orted, is_refused, fails_in_one_line]
-    wanted, failed = sys.argv[1:], 0
-    for case in cases:
-        if wanted and case.__name__ not in wanted:
-            continue
-        try:
-            case()
-            print(f"ok - {case.__doc__}", flush=True)
-        except (AssertionError, Gone, OSError, KeyError, IndexError,
-                subprocess.TimeoutExpired):
-            failed += 1
-            traceback.print_exc()
-            print(f"not ok - {case.__doc__}", flush=True)
-    return 1 if failed else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_cases([
+        says_who_it_is, trains_and_leaves_together, refuses_a_step_that_is_past,
+        waits_and_is_withdrawn, passes_a_state_on, fetches_a_state_from_a_peer,
+        says_that_a_state_is_missing, reports_a_failing_worker,
+        says_that_a_program_is_missing, ends_a_finished_world,
+        gives_a_clean_environment, carries_all_output,
+        keeps_output_while_the_daemon_is_away, survives_its_daemon,
+        remembers_an_end_for_the_daemon, kills_a_world, gives_a_node_back_clean,
+        spools_before_it_goes, passes_the_notice_on, goes_alone_in_time,
+        goes_without_a_daemon, dies_with_its_workers, lets_nobody_else_in,
+        starts_remotely_only_orted, is_refused, fails_in_one_line]))

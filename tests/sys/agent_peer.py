@@ -12,12 +12,15 @@ As a program it is a worker, whose habits come from its environment:
 import json
 import os
 import select
+import shutil
 import signal
 import socket
 import struct
 import subprocess
 import sys
+import tempfile
 import time
+import traceback
 
 MAGIC = 0x4D414C4C
 HEADER = struct.Struct("!IHHII")
@@ -192,11 +195,12 @@ class Relay:
         if msg.name == "rsh.request":
             self._request(node, msg)
         elif msg.name == "rsh.exited":
-            origin, id_, _ = self.sessions.pop(msg["session"])
-            self.links[origin].send("rsh.exited", id_, **msg)
+            origin, id_, _ = self.sessions.pop(msg["session"], (None, 0, None))
+            if origin in self.links:
+                self.links[origin].send("rsh.exited", id_, **msg)
         elif msg.name == "rsh.hangup":
             for session, (origin, id_, target) in self.sessions.items():
-                if (origin, id_) == (node, msg.id):
+                if (origin, id_) == (node, msg.id) and target in self.links:
                     self.links[target].send("rsh.hangup", session=session)
         else:
             self.heard[node].append(msg)
@@ -256,6 +260,93 @@ def processes_of(agent):
         except OSError:
             pass
     return found
+
+
+class Scene:
+    """A directory, a daemon, and agents; everything is gone at its end."""
+
+    def __init__(self, nodes=("n1",), **env):
+        self.root = tempfile.mkdtemp(prefix="malle-t.")
+        self.daemon = Daemon(os.path.join(self.root, "ctld.sock"))
+        self.agents = {}
+        self.links = {}
+        for node in nodes:
+            self.agents[node] = Agent(self.root, node, **env)
+            link = self.daemon.accept()
+            self.links[link.hello["node"]] = link
+        self.agent, self.link = self.agents[nodes[0]], self.links[nodes[0]]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, *_):
+        for agent in self.agents.values():
+            agent.end()
+            wait_for(lambda a=agent: not processes_of(a), "its workers to die with it")
+        self.daemon.close()
+        if kind:
+            for node in self.agents:
+                with open(os.path.join(self.root, node + ".log"),
+                          encoding="utf-8", errors="replace") as log:
+                    sys.stderr.write("".join(log.readlines()[-40:]))
+        shutil.rmtree(self.root)
+
+    def restart_daemon(self, instance):
+        """Gone, and back as another one."""
+        self.daemon.close()
+        for link in self.links.values():
+            link.close()
+        self.daemon = Daemon(os.path.join(self.root, "ctld.sock"), instance)
+
+    def adopt(self):
+        self.link = self.daemon.accept()
+        self.links = {self.link.hello["node"]: self.link}
+        return self.link.told
+
+
+def wait_for(condition, what, limit=10):
+    end = time.monotonic() + limit
+    while not condition():
+        assert time.monotonic() < end, f"waited {limit} s for {what}"
+        time.sleep(0.01)
+
+
+def children_of(parent):
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
+                fields = file.read().rpartition(")")[2].split()
+            if int(fields[1]) == parent and fields[0] != "Z":
+                found.append(int(pid))
+        except OSError:
+            pass
+    return found
+
+
+def alive(pid):
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
+            return file.read().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def run_cases(cases):
+    """Run those named on the command line, or all.  An exit code."""
+    wanted, failed = sys.argv[1:], 0
+    for case in cases:
+        if wanted and case.__name__ not in wanted:
+            continue
+        try:
+            case()
+            print(f"ok - {case.__doc__}", flush=True)
+        except (AssertionError, Gone, OSError, KeyError, IndexError,
+                subprocess.TimeoutExpired):
+            failed += 1
+            traceback.print_exc()
+            print(f"not ok - {case.__doc__}", flush=True)
+    return 1 if failed else 0
 
 
 # --- the worker ---------------------------------------------------------------
