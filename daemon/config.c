@@ -7,13 +7,12 @@
  *
  * A file is read into a fresh struct, all of it is checked, and only then does
  * it replace the old one: a bad file changes nothing.  libconfuse knows the
- * line of a mistake; the column is found by looking for the offending word in
- * that line, since operators fix files by looking at them.
+ * line of a mistake, config_text.c finds the column, since operators fix files
+ * by looking at them.
  */
 #include "daemon/config.h"
 
 #include <confuse.h>
-#include <ctype.h>
 #include <errno.h>
 #include <limits.h>
 #include <math.h>
@@ -21,6 +20,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "daemon/config_text.h"
+#include "proto/nodeset.h"
 
 enum option_kind { OPTION_STR, OPTION_REAL, OPTION_INT, OPTION_BOOL };
 
@@ -128,21 +130,32 @@ static void beside_us(const char *program, char *buf, size_t size)
 		snprintf(slash - 4, size - (slash - 4 - buf), "bin/%s", program);
 }
 
+/* As packages have them; not those of who prints, so that the example is one. */
+static const char *root_path(const char *name)
+{
+	if (!strcmp(name, "socket"))
+		return "/run/malle/ctld.sock";
+	if (!strcmp(name, "run_dir"))
+		return "/run/malle";
+	if (!strcmp(name, "state_dir"))
+		return "/var/lib/malle";
+	return "/usr/bin/malle-agent";
+}
+
 /* Defaults that depend on who runs the daemon, and from where. */
 static void initial_path(const char *name, char *buf, size_t size)
 {
-	int root = geteuid() == 0;
 	char home[PATH_MAX - 64];
 	const char *run = xdg("XDG_RUNTIME_DIR", ".cache", home, sizeof(home));
 
-	if (!strcmp(name, "socket"))
-		snprintf(buf, size, "%s/malle/ctld.sock", root ? "/run" : run);
-	else if (!strcmp(name, "run_dir"))
-		snprintf(buf, size, "%s/malle", root ? "/run" : run);
-	else if (!strcmp(name, "agent"))
+	if (!strcmp(name, "agent"))
 		beside_us("malle-agent", buf, size);
-	else if (root)
-		snprintf(buf, size, "/var/lib/malle");
+	else if (geteuid() == 0)
+		snprintf(buf, size, "%s", root_path(name));
+	else if (!strcmp(name, "socket"))
+		snprintf(buf, size, "%s/malle/ctld.sock", run);
+	else if (!strcmp(name, "run_dir"))
+		snprintf(buf, size, "%s/malle", run);
 	else
 		snprintf(buf, size, "%s/malle",
 			xdg("XDG_STATE_HOME", ".local/state", home, sizeof(home)));
@@ -272,67 +285,44 @@ static const struct option *find_option(const char *name)
 	return NULL;
 }
 
-/* Of the word in the line; of the value, where the word is an option's name. */
-static int column_in(const char *text, const char *word)
-{
-	const char *at = word[0] ? strstr(text, word) : NULL;
-
-	if (at && find_option(word)) {
-		const char *value = at + strlen(word) + strspn(at + strlen(word), " \t=");
-
-		at = *value && *value != '\n' ? value : at;
-	}
-	return at ? (int)(at - text) + 1 : (int)strspn(text, " \t") + 1;
-}
-
-static int column_of(const char *path, int line, const char *word)
-{
-	FILE *in = fopen(path, "re");
-	char *text = NULL;
-	size_t size = 0;
-	int column = 1;
-
-	if (!in)
-		return 1;
-	while (line > 0 && getline(&text, &size, in) >= 0)
-		line--;
-	if (line == 0 && text)
-		column = column_in(text, word);
-	free(text);
-	fclose(in);
-	return column;
-}
-
-static int line_of_option(const char *path, const char *name)
-{
-	FILE *in = fopen(path, "re");
-	char *text = NULL;
-	size_t size = 0, n = strlen(name);
-	int line = 0, found = 1;
-
-	while (in && getline(&text, &size, in) >= 0) {
-		const char *at = text + strspn(text, " \t");
-
-		line++;
-		if (!strncmp(at, name, n) && !isalnum((unsigned char)at[n]) && at[n] != '_')
-			found = line;
-	}
-	free(text);
-	if (in)
-		fclose(in);
-	return found;
-}
-
-static int fail_at(const char *path, int line, const char *text, struct err *err)
+static int fail_at(const struct config_text *source, int line, const char *text,
+	struct err *err)
 {
 	char word[64];
 
 	offending_word(text, word, sizeof(word));
-	return err_set(err, EINVAL, "%s:%d:%d: %s", path, line, column_of(path, line, word),
-		text);
+	return err_set(err, EINVAL, "%s:%d:%d: %s", source->path, line,
+		config_text_column(source, line, word, find_option(word) != NULL), text);
 }
 
-static int take_values(struct config *config, cfg_t *cfg, const char *path, struct err *err)
+/* What can be known to be wrong before anything is started. */
+static int check_string(const struct option *option, const char *value, struct err *err)
+{
+	struct nodeset *nodes;
+	struct err why = { "" };
+
+	if (option->initial == NULL && value[0] != '/')
+		return err_set(err, EINVAL, "%s: \"%s\" does not begin with /", option->name,
+			value);
+	if (strcmp(option->name, "nodes"))
+		return 0;
+	nodes = nodeset_parse(value, &why);
+	if (!nodes)
+		return err_set(err, EINVAL, "nodes: \"%.80s\": %s", value, why.text);
+	nodeset_destroy(nodes);
+	return 0;
+}
+
+static int take_string(struct config *config, const struct option *option,
+	const char *value, struct err *err)
+{
+	if (check_string(option, value, err) != 0)
+		return -1;
+	return set_string(config, option, value, err);
+}
+
+static int take_values(struct config *config, cfg_t *cfg,
+	const struct config_text *source, struct err *err)
 {
 	for (size_t i = 0; i < N_OPTIONS; i++) {
 		const struct option *option = &options[i];
@@ -342,7 +332,7 @@ static int take_values(struct config *config, cfg_t *cfg, const char *path, stru
 		if (cfg_size(cfg, option->name) == 0)
 			continue;
 		if (option->kind == OPTION_STR)
-			rc = set_string(config, option, cfg_getstr(cfg, option->name), &why);
+			rc = take_string(config, option, cfg_getstr(cfg, option->name), &why);
 		else if (option->kind == OPTION_BOOL)
 			*(int *)slot(config, option) = cfg_getbool(cfg, option->name);
 		else if (option->kind == OPTION_INT)
@@ -350,7 +340,8 @@ static int take_values(struct config *config, cfg_t *cfg, const char *path, stru
 		else
 			rc = set_number(config, option, cfg_getfloat(cfg, option->name), &why);
 		if (rc != 0)
-			return fail_at(path, line_of_option(path, option->name), why.text, err);
+			return fail_at(source, config_text_line_of(source, option->name),
+				why.text, err);
 	}
 	return 0;
 }
@@ -371,51 +362,55 @@ static void describe_to_confuse(cfg_opt_t *opts)
 	opts[N_OPTIONS] = (cfg_opt_t)CFG_END();
 }
 
-static int parse(struct config *fresh, const char *path, FILE *in, struct err *err)
+static int parse(struct config *fresh, const struct config_text *source, struct err *err)
 {
 	cfg_opt_t opts[N_OPTIONS + 1];
+	char *plain = config_text_without_comments_new(source, err);
 	cfg_t *cfg;
 	int rc;
 
+	if (!plain)
+		return -1;
 	describe_to_confuse(opts);
 	cfg = cfg_init(opts, CFGF_NONE);
-	if (!cfg)
-		return err_set(err, ENOMEM, "%s: out of memory", path);
+	if (!cfg) {
+		free(plain);
+		return err_set(err, ENOMEM, "%s: out of memory", source->path);
+	}
 	memset(&complaint, 0, sizeof(complaint));
 	cfg_set_error_function(cfg, complain);
-	if (cfg_parse_fp(cfg, in) != CFG_SUCCESS)
-		rc = fail_at(path, complaint.line ? complaint.line : 1,
+	if (cfg_parse_buf(cfg, plain) != CFG_SUCCESS)
+		rc = fail_at(source, complaint.line ? complaint.line : 1,
 			complaint.text[0] ? complaint.text : "cannot be parsed", err);
 	else
-		rc = take_values(fresh, cfg, path, err);
+		rc = take_values(fresh, cfg, source, err);
+	free(plain);
 	cfg_free(cfg);
 	return rc;
 }
 
 int config_read(struct config *config, const char *path, struct err *err)
 {
+	struct config_text source;
 	struct config fresh;
-	FILE *in = fopen(path, "re");
-	int rc;
+	int rc, saved;
 
-	if (!in)
-		return err_set(err, errno, "%s: %s", path, strerror(errno));
-	if (config_init(&fresh, err) != 0) {
-		fclose(in);
+	if (config_text_read(&source, path, err) != 0)
 		return -1;
-	}
-	rc = parse(&fresh, path, in, err);
-	fclose(in);
-	if (rc != 0) {
-		int saved = errno;
-
-		config_fini(&fresh);
+	rc = config_init(&fresh, err);
+	if (rc == 0) {
+		rc = parse(&fresh, &source, err);
+		saved = errno;
+		if (rc == 0) {
+			config_fini(config);
+			*config = fresh;
+		} else {
+			config_fini(&fresh);
+		}
 		errno = saved;
-		return -1;
 	}
-	config_fini(config);
-	*config = fresh;
-	return 0;
+	config_text_fini(&source);
+	return rc;
 }
 
 static json_t *value_json(const struct config *config, const struct option *option)
@@ -455,7 +450,7 @@ json_t *config_json(const struct config *config)
 int config_write_example(FILE *out)
 {
 	fputs("# malle.conf - options of mallectld(8), each at its default.\n"
-	      "# See malle.conf(5).\n",
+	      "# Paths are those of root; without root they are XDG's.  See malle.conf(5).\n",
 		out);
 	for (size_t i = 0; i < N_OPTIONS; i++) {
 		const struct option *option = &options[i];
@@ -469,7 +464,7 @@ int config_write_example(FILE *out)
 		else if (option->kind == OPTION_REAL || option->kind == OPTION_INT)
 			fprintf(out, " (%.12g to %.12g)", option->min, option->max);
 		fprintf(out, "\n# %s = %s%s%s\n", option->name, quote,
-			option->initial ? option->initial : "", quote);
+			option->initial ? option->initial : root_path(option->name), quote);
 	}
 	return ferror(out) ? -1 : 0;
 }

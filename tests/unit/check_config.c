@@ -36,6 +36,14 @@ static const struct {
 	{ "backend \"trace\"\n", 0, 0, "" },
 	{ "nodes = \"n[1-4]\n", 0, 0, "" },
 	{ "{}\n", 0, 0, "" },
+	/* libconfuse 3.3 counts the line of a comment twice */
+	{ "# a\n# b\n\nnonsense = 1\n", 4, 1, "nonsense" },
+	{ "/* a\n b */ nonsense = 1\n", 2, 7, "nonsense" },
+	{ "log_file = \"/a # b\" // c\n  nonsense = 1\n", 2, 3, "nonsense" },
+	{ "probe = true\n /* for ever\n", 2, 2, "comment without its end" },
+	{ "nodes = \"n[1-\"\n", 1, 10, "column 5: missing ]" },
+	{ "probe = true\nstate_dir = \"\"\n", 2, 1, "does not begin with /" },
+	{ "socket = \"ctld.sock\"\n", 1, 11, "does not begin with /" },
 };
 
 START_TEST(a_mistake_is_refused_with_line_and_column)
