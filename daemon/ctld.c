@@ -24,9 +24,9 @@
 #include <string.h>
 #include <unistd.h>
 #include <sys/random.h>
-#include <sys/stat.h>
 
 #include "daemon/cycle.h"
+#include "daemon/dirs.h"
 #include "daemon/life.h"
 #include "daemon/order.h"
 #include "daemon/peer.h"
@@ -377,28 +377,13 @@ static int restore(struct ctld *ctld, struct restored *restored, struct err *err
 	return 0;
 }
 
-static int make_run_dir(const struct config *config, struct err *err)
-{
-	char dir[4096];
-	char *slash;
-
-	snprintf(dir, sizeof(dir), "%s", config->socket);
-	slash = strrchr(dir, '/');
-	if (slash)
-		*slash = '\0';
-	if ((slash && slash != dir && mkdir(dir, 0755) != 0 && errno != EEXIST) ||
-		(mkdir(config->run_dir, 0755) != 0 && errno != EEXIST))
-		return err_set(err, errno, "making directory %s: %s", config->run_dir,
-			strerror(errno));
-	return 0;
-}
-
 static int build(struct ctld *ctld, struct err *err)
 {
 	struct restored restored;
 
 	ctld->loop = loop_create(err);
-	if (!ctld->loop || make_run_dir(&ctld->config, err) != 0)
+	if (!ctld->loop || dirs_make_for(ctld->config.socket, 0755, err) != 0 ||
+		dirs_make(ctld->config.run_dir, 0755, err) != 0)
 		return -1;
 	ctld->started_s = loop_now_s(ctld->loop);
 	ctld->journal = journal_open(ctld->config.state_dir, ctld->loop, err);

@@ -22,6 +22,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "daemon/dirs.h"
 #include "proto/log.h"
 
 struct journal {
@@ -30,27 +31,6 @@ struct journal {
 	struct loop *loop;
 	unsigned failures;
 };
-
-static int make_dirs(const char *dir, struct err *err)
-{
-	char path[PATH_MAX];
-
-	if (snprintf(path, sizeof(path), "%s", dir) >= (int)sizeof(path))
-		return err_set(err, ENAMETOOLONG, "%s: too long", dir);
-	for (char *p = path + 1;; p++) {
-		char c = *p;
-
-		if (c != '/' && c != '\0')
-			continue;
-		*p = '\0';
-		if (mkdir(path, 0700) != 0 && errno != EEXIST)
-			return err_set(
-				err, errno, "making directory %s: %s", path, strerror(errno));
-		*p = c;
-		if (c == '\0')
-			return 0;
-	}
-}
 
 /* A crash in the middle of a write leaves a line without its end. */
 static int cut_torn_line(struct journal *journal, struct err *err)
@@ -77,8 +57,9 @@ static int open_locked(struct journal *journal, struct err *err)
 		return err_set(
 			err, errno, "opening %s: %s", journal->path, strerror(errno));
 	if (flock(journal->fd, LOCK_EX | LOCK_NB) != 0)
-		return err_set(err, errno, "%s: another mallectld is using it",
-			journal->path);
+		return err_set(err, errno, "%s: %s", journal->path,
+			errno == EWOULDBLOCK ? "another mallectld is using it"
+					     : strerror(errno));
 	return cut_torn_line(journal, err);
 }
 
@@ -86,7 +67,7 @@ struct journal *journal_open(const char *dir, struct loop *loop, struct err *err
 {
 	struct journal *journal;
 
-	if (make_dirs(dir, err) != 0)
+	if (dirs_make(dir, 0700, err) != 0)
 		return NULL;
 	journal = calloc(1, sizeof(*journal));
 	if (!journal) {
@@ -130,12 +111,16 @@ static int read_line(const char *line, size_t size, long number, const char *pat
 
 	if (!record || !event) {
 		json_decref(record);
-		return err_set(err, EINVAL, "%s:%ld: %s", path, number,
+		return err_set(err, EBADMSG, "%s:%ld: %s", path, number,
 			record ? "record has no event" : why.text);
 	}
-	rc = fn(event, record, arg);
+	rc = fn(event, record, arg, err);
 	json_decref(record);
-	return rc ? 1 : 0;
+	if (rc == 0)
+		return 0;
+	if (errno == EINVAL)
+		errno = EBADMSG;
+	return err_prefix(err, "%s:%ld", path, number);
 }
 
 int journal_read(struct journal *journal, journal_read_f fn, void *arg, struct err *err)
@@ -145,7 +130,7 @@ int journal_read(struct journal *journal, journal_read_f fn, void *arg, struct e
 	size_t room = 0;
 	ssize_t n;
 	long number = 0;
-	int rc = 0;
+	int rc = 0, saved;
 
 	if (!in)
 		return err_set(
@@ -154,9 +139,11 @@ int journal_read(struct journal *journal, journal_read_f fn, void *arg, struct e
 		rc = read_line(line, n, ++number, journal->path, fn, arg, err);
 	if (rc == 0 && ferror(in))
 		rc = err_set(err, EIO, "reading %s: %s", journal->path, strerror(EIO));
+	saved = errno;
 	free(line);
 	fclose(in);
-	return rc < 0 ? -1 : 0;
+	errno = saved;
+	return rc;
 }
 
 static int write_failed(struct journal *journal, const char *event, const char *why)

@@ -13,8 +13,12 @@
 
 struct journal;
 
-/* Each record, oldest first.  Return non-zero to stop reading. */
-typedef int (*journal_read_f)(const char *event, const json_t *record, void *arg);
+/*
+ * Each record, oldest first.  Return 0, or -1 with errno and the sentence to
+ * stop: EINVAL when the record makes no sense.
+ */
+typedef int (*journal_read_f)(const char *event, const json_t *record, void *arg,
+	struct err *err);
 
 /*
  * Open DIR/journal.jsonl for appending, creating the directory (0700) and the
@@ -25,8 +29,8 @@ struct journal *journal_open(const char *dir, struct loop *loop, struct err *err
 void journal_close(struct journal *journal);
 
 /*
- * Read what is there.  A line in the middle that is no JSON object is
- * EINVAL, with its number: the file was damaged, nothing is guessed.
+ * Read what is there.  A line that is no record, or none that fn can take, is
+ * EBADMSG and "PATH:LINE: why": the file was damaged, nothing is guessed.
  */
 int journal_read(struct journal *journal, journal_read_f fn, void *arg, struct err *err);
 

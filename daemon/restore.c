@@ -26,6 +26,7 @@
 #include "daemon/life.h"
 #include "daemon/rescale.h"
 #include "proto/log.h"
+#include "proto/msg.h"
 
 struct reading {
 	struct ctld *ctld;
@@ -64,13 +65,35 @@ static int on_start(struct reading *reading, const json_t *record)
 	return 0;
 }
 
+/* A job was taken as job.submit, and is held to the same table. */
+static int check_submit(const json_t *record, struct err *err)
+{
+	char *text = json_dumps(record, JSON_COMPACT);
+	struct msg msg;
+	int rc;
+
+	if (!text)
+		return err_set(err, ENOMEM, "restoring jobs: out of memory");
+	rc = msg_decode(&msg, MSG_JOB_SUBMIT, 0, (const uint8_t *)text, strlen(text), err);
+	if (rc == 0)
+		msg_fini(&msg);
+	else if (errno != ENOMEM)
+		errno = EINVAL;
+	free(text);
+	return rc;
+}
+
 static int on_job(struct reading *reading, const json_t *record)
 {
 	struct job_request request;
 	struct job *job;
 
-	if (job_request_read(&request, record, (uid_t)num(record, "uid"),
-		    (gid_t)num(record, "gid"), reading->err) != 0)
+	if (!str(record, "job")[0] || job_of(reading, record))
+		return err_set(reading->err, EINVAL, "job %s: no id of a new job",
+			str(record, "job"));
+	if (check_submit(record, reading->err) != 0 ||
+		job_request_read(&request, record, (uid_t)num(record, "uid"),
+			(gid_t)num(record, "gid"), reading->err) != 0)
 		return -1;
 	job = jobs_add(reading->ctld->jobs, &request, str(record, "job"));
 	if (!job) {
@@ -81,22 +104,46 @@ static int on_job(struct reading *reading, const json_t *record)
 	return cycle_adopt_job(reading->ctld->cycle, job, reading->err);
 }
 
+static struct node *node_named(struct reading *reading, const json_t *name)
+{
+	const char *text = json_string_value(name);
+	struct node *node;
+
+	if (!text || !text[0] || strlen(text) >= NODE_NAME_SIZE) {
+		err_set(reading->err, EINVAL, "\"%.80s\" is no name of a node",
+			text ? text : "");
+		return NULL;
+	}
+	node = pool_node(reading->ctld->pool, text);
+	if (!node)
+		err_set(reading->err, ENOMEM, "restoring nodes: out of memory");
+	return node;
+}
+
 static int on_world(struct reading *reading, const json_t *record)
 {
 	struct job *job = job_of(reading, record);
 	const json_t *names = json_object_get(record, "nodes");
 	size_t n = json_array_size(names);
 	struct node **nodes;
-	struct world *world = NULL;
+	struct world *world;
 
 	if (!job || n == 0)
 		return 0;
 	nodes = calloc(n, sizeof(*nodes));
-	for (size_t i = 0; nodes && i < n; i++)
-		nodes[i] = pool_node(reading->ctld->pool,
-			json_string_value(json_array_get(names, i)));
-	if (nodes)
-		world = world_create(job, num(record, "generation"), nodes, n);
+	if (!nodes)
+		return err_set(reading->err, ENOMEM, "restoring worlds: out of memory");
+	for (size_t i = 0; i < n; i++) {
+		nodes[i] = node_named(reading, json_array_get(names, i));
+		if (!nodes[i]) {
+			int saved = errno;
+
+			free(nodes);
+			errno = saved;
+			return -1;
+		}
+	}
+	world = world_create(job, num(record, "generation"), nodes, n);
 	free(nodes);
 	if (!world)
 		return err_set(reading->err, ENOMEM, "restoring worlds: out of memory");
@@ -237,10 +284,10 @@ static int on_curve(struct reading *reading, const json_t *record)
 
 static int on_claim(struct reading *reading, const json_t *record)
 {
-	struct node *node = pool_node(reading->ctld->pool, str(record, "node"));
+	struct node *node = node_named(reading, json_object_get(record, "node"));
 
 	if (!node)
-		return err_set(reading->err, errno, "restoring claims: %s", strerror(errno));
+		return -1;
 	snprintf(node->claim, sizeof(node->claim), "%s", str(record, "claim"));
 	node->agent_pid = (pid_t)num(record, "pid");
 	node->agent_ticks = (unsigned long long)num(record, "ticks");
@@ -290,10 +337,11 @@ static const struct {
 	{ "account", on_account },
 };
 
-static int on_record(const char *event, const json_t *record, void *arg)
+static int on_record(const char *event, const json_t *record, void *arg, struct err *err)
 {
 	struct reading *reading = arg;
 
+	reading->err = err;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
 		if (!strcmp(rows[i].event, event))
 			return rows[i].take(reading, record);
@@ -302,15 +350,10 @@ static int on_record(const char *event, const json_t *record, void *arg)
 
 int restore_read(struct ctld *ctld, struct restored *restored, struct err *err)
 {
-	struct err why = { "" };
-	struct reading reading = { ctld, restored, &why };
+	struct reading reading = { ctld, restored, NULL };
 
 	memset(restored, 0, sizeof(*restored));
-	if (journal_read(ctld->journal, on_record, &reading, err) != 0)
-		return -1;
-	if (why.text[0])
-		return err_set(err, EINVAL, "%s", why.text);
-	return 0;
+	return journal_read(ctld->journal, on_record, &reading, err);
 }
 
 /* After a restart: the current world has all its members, or it is lost. */
