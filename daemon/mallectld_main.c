@@ -5,6 +5,7 @@
 #include <getopt.h>
 #include <limits.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,15 +42,43 @@ static const struct option long_options[] = {
 	{ NULL, 0, NULL, 0 },
 };
 
+/* One line, whatever a path in it has for bytes. */
+static int fail(int code, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+static int fail(int code, const char *fmt, ...)
+{
+	char line[PATH_MAX + 512];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(line, sizeof(line), fmt, ap);
+	va_end(ap);
+	for (char *p = line; *p; p++)
+		if ((unsigned char)*p < ' ' || *p == 0x7f)
+			*p = '?';
+	fprintf(stderr, "mallectld: %s\n", line);
+	return code;
+}
+
 static int print_and_close(const char *text)
 {
 	if (text)
 		fputs(text, stdout);
-	if (fflush(stdout) != 0 || ferror(stdout)) {
-		fprintf(stderr, "mallectld: writing standard output: %s\n", strerror(errno));
-		return EXIT_WRITE_FAILED;
-	}
+	if (fflush(stdout) != 0 || ferror(stdout))
+		return fail(EXIT_WRITE_FAILED, "writing standard output: %s", strerror(errno));
 	return EXIT_OK;
+}
+
+/* What getopt could not take.  optopt: the letter or number of the option, or 0. */
+static int bad_option(int c, char **argv)
+{
+	if (c == ':')
+		return fail(EXIT_BAD_USAGE, "%s: a value is missing, see --help",
+			argv[optind - 1]);
+	if (optopt && optopt < OPT_EXAMPLE && strncmp(argv[optind - 1], "--", 2))
+		return fail(EXIT_BAD_USAGE, "-%c: unknown option, see --help", optopt);
+	return fail(EXIT_BAD_USAGE, "%s: %s, see --help", argv[optind - 1],
+		optopt ? "the option takes no value" : "unknown option");
 }
 
 /* -1: go on; else exit with this code. */
@@ -57,7 +86,8 @@ static int parse(int argc, char **argv, struct options *options)
 {
 	int c;
 
-	while ((c = getopt_long(argc, argv, "c:th", long_options, NULL)) != -1) {
+	opterr = 0;
+	while ((c = getopt_long(argc, argv, ":c:th", long_options, NULL)) != -1) {
 		switch (c) {
 		case 'c':
 			options->config = optarg;
@@ -73,14 +103,12 @@ static int parse(int argc, char **argv, struct options *options)
 		case OPT_VERSION:
 			return print_and_close("mallectld " MALLE_VERSION "\n");
 		default:
-			return EXIT_BAD_USAGE;
+			return bad_option(c, argv);
 		}
 	}
-	if (optind < argc) {
-		fprintf(stderr, "mallectld: unexpected argument %s, see --help\n",
+	if (optind < argc)
+		return fail(EXIT_BAD_USAGE, "%s: unexpected argument, see --help",
 			argv[optind]);
-		return EXIT_BAD_USAGE;
-	}
 	return -1;
 }
 
@@ -97,17 +125,20 @@ static const char *usual_config(char *buf, size_t size)
 	return access(buf, F_OK) == 0 ? buf : NULL;
 }
 
-static int fail(int code, const struct err *err)
-{
-	fprintf(stderr, "mallectld: %s\n", err->text);
-	return code;
-}
-
 static int exit_code_of(int errnum)
 {
 	switch (errnum) {
-	case EINVAL:
+	case EINVAL: /* and the places that the options name cannot be */
+	case ENOTDIR:
+	case EISDIR:
+	case EEXIST:
+	case ELOOP:
+	case ENAMETOOLONG:
 		return EXIT_BAD_CONFIG;
+	case EBADMSG: /* the journal; the others: a trace */
+	case EPROTO:
+	case E2BIG:
+		return EXIT_BAD_DATA;
 	case EWOULDBLOCK:
 	case EADDRINUSE:
 		return EXIT_TRY_AGAIN;
@@ -133,16 +164,17 @@ static int serve(struct config *config)
 
 	if (log_open("mallectld", log_level_parse(config->log_level),
 		    config->log_file[0] ? config->log_file : NULL) != 0) {
-		err_set(&err, errno, "%s: %s", config->log_file, strerror(errno));
+		rc = fail(EXIT_WRITE_FAILED, "log_file %s: %s", config->log_file,
+			strerror(errno));
 		config_fini(config);
-		return fail(EXIT_WRITE_FAILED, &err);
+		return rc;
 	}
 	signal(SIGPIPE, SIG_IGN);
 	ctld = ctld_create(config, &err);
 	if (!ctld) {
 		rc = exit_code_of(errno);
 		config_fini(config);
-		return fail(rc, &err);
+		return fail(rc, "%s", err.text);
 	}
 	rc = ctld_run(ctld);
 	ctld_destroy(ctld);
@@ -160,13 +192,13 @@ int main(int argc, char **argv)
 	if (code >= 0)
 		return code;
 	if (config_init(&config, &err) != 0)
-		return fail(EXIT_INTERNAL, &err);
+		return fail(EXIT_INTERNAL, "%s", err.text);
 	if (!options.config)
 		options.config = usual_config(path, sizeof(path));
 	if (options.config && config_read(&config, options.config, &err) != 0) {
 		code = errno == EINVAL ? EXIT_BAD_CONFIG : EXIT_NO_INPUT;
 		config_fini(&config);
-		return fail(code, &err);
+		return fail(code, "%s", err.text);
 	}
 	if (options.test) {
 		config_fini(&config);
