@@ -379,7 +379,8 @@ static void count_stalls(struct prober *prober, double now_s)
 	if (!rung || rung->state != RUNG_UNKNOWN)
 		return;
 	if (prober->size != prober->present) {
-		if (prober->state == PROBE_STEPPING && now_s - prober->stepping_s >= stall_s)
+		if (prober->state == PROBE_STEPPING &&
+			now_s - prober->stepping_s >= stall_s)
 			count_failure(prober, rung, now_s);
 	} else if (prober->state == PROBE_MEASURING &&
 		(now_s - prober->moved_s >= stall_s ||
