@@ -58,7 +58,8 @@ def trains_and_leaves_together():
         leave(scene.link)
         gone = scene.link.expect("world.exited")
         assert gone["launcher"] and gone["code"] == 0, gone
-        assert not processes_of(scene.agent)
+        # A copy to the spool may still be at work.
+        wait_for(lambda: not processes_of(scene.agent), "all to be gone")
 
 
 def refuses_a_step_that_is_past():
