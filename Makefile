@@ -106,9 +106,13 @@ $(BUILD)/lib/libmalle.so: $(worker_objs) worker/libmalle.map
 	@mkdir -p $(@D)
 	$(CC) $(SAN) $(LDFLAGS) -shared -Wl,-soname,libmalle.so.0 \
 		-Wl,--version-script=worker/libmalle.map -o $@ $(worker_objs)
-$(BUILD)/lib/libmalle.a: $(BUILD)/libworker.a
+# One object with malle_* alone in sight: users' programs have names of their own.
+$(BUILD)/lib/libmalle.a: $(worker_objs)
 	@mkdir -p $(@D)
-	cp $< $@
+	$(LD) -r -o $(BUILD)/obj/libmalle.o $^
+	objcopy -w --keep-global-symbol='malle_*' $(BUILD)/obj/libmalle.o
+	@rm -f $@
+	$(AR) rcs $@ $(BUILD)/obj/libmalle.o
 $(BUILD)/lib/libmalle_mpi.a: $(BUILD)/obj/worker/glue_mpi.o
 	@mkdir -p $(@D)
 	@rm -f $@
@@ -173,6 +177,7 @@ fuzz: $(FUZZERS)
 	@for f in $(FUZZERS); do n=$${f##*/fuzz_}; mkdir -p $(BUILD)/fuzz/corpus/$$n; \
 		echo "fuzz $$n $(FUZZ_S) s"; \
 		$$f -max_total_time=$(FUZZ_S) -timeout=5 -verbosity=0 -print_final_stats=0 \
+			$$(ls tests/fuzz/seeds/$$n.dict 2>/dev/null | sed 's/^/-dict=/') \
 			-artifact_prefix=$(BUILD)/fuzz/ $(BUILD)/fuzz/corpus/$$n \
 			$$(ls -d tests/fuzz/seeds/$$n 2>/dev/null) \
 			>$(BUILD)/fuzz/$$n.log 2>&1 || { cat $(BUILD)/fuzz/$$n.log; exit 1; }; done

@@ -274,12 +274,23 @@ static int all_are_back(struct ctld *ctld)
 	return 1;
 }
 
+static void free_buried(struct ctld *ctld)
+{
+	while (ctld->buried) {
+		struct world *world = ctld->buried;
+
+		ctld->buried = world->next;
+		world_destroy(world);
+	}
+}
+
 static void on_tick(void *arg)
 {
 	struct ctld *ctld = arg;
 	double now = loop_now_s(ctld->loop);
 
 	loop_timer_start(ctld->tick, TICK_S);
+	free_buried(ctld);
 	if (ctld->adopt_until_s > 0) {
 		if (now < ctld->adopt_until_s && !all_are_back(ctld))
 			return;
@@ -444,6 +455,7 @@ void ctld_destroy(struct ctld *ctld)
 	loop_timer_destroy(ctld->tick);
 	for (size_t i = 0; ctld->jobs && i < jobs_count(ctld->jobs); i++)
 		rescale_abandon(jobs_at(ctld->jobs, i));
+	free_buried(ctld);
 	peers_destroy(ctld->peers);
 	sched_destroy(ctld->sched);
 	cycle_destroy(ctld->cycle);

@@ -30,6 +30,7 @@ struct ctld {
 	double account_at_s;     /* monotonic: last record of the account */
 	double offered_before_s; /* node-seconds before this start */
 	char cgroup_name[33];    /* instance of the first start on this journal */
+	struct world *buried;    /* to be freed when nobody holds them: at a tick */
 	int fresh;               /* the scheduler answers */
 	int stopping;
 	struct {

@@ -44,7 +44,7 @@ static double now(const struct ctld *ctld)
 
 void life_world_end(struct ctld *ctld, struct world *world, const char *why)
 {
-	if (!world || world->killed)
+	if (!world || world->killed || world->buried)
 		return;
 	log_info("world", "job %s generation %lld is ended: %s", world->job->id,
 		world->generation, why);
@@ -76,7 +76,7 @@ void life_world_lost(struct ctld *ctld, struct world *world, const char *why, in
 {
 	struct job *job;
 
-	if (!world || world->killed == 2)
+	if (!world || world->killed == 2 || world->buried)
 		return;
 	job = world->job;
 	log_notice("world", "job %s generation %lld is lost: %s", job->id, world->generation,
@@ -133,7 +133,7 @@ static int wanted_world(const struct world *world)
 	       (job->current == world || (job->rescale && job->rescale->to == world));
 }
 
-static void free_world(struct ctld *ctld, struct world *world)
+static void put_away(struct ctld *ctld, struct world *world)
 {
 	struct job *job = world->job;
 	struct node **nodes = calloc(world->n_members, sizeof(*nodes));
@@ -145,7 +145,9 @@ static void free_world(struct ctld *ctld, struct world *world)
 		json_pack("{s:s, s:I, s:i}", "job", job->id, "generation",
 			(json_int_t)world->generation, "code", world->code));
 	rescale_forget_world(world);
-	world_destroy(world);
+	world_unlink(world);
+	world->next = ctld->buried;
+	ctld->buried = world;
 	for (size_t i = 0; i < n; i++)
 		ctld_node_changed(ctld, nodes[i]);
 	free(nodes);
@@ -174,7 +176,7 @@ static void bury(struct ctld *ctld, struct world *world)
 
 	if (job->current == world)
 		job->current = NULL;
-	free_world(ctld, world);
+	put_away(ctld, world);
 	cycle_poke(ctld->cycle, "world gone");
 	if (job->state == JOB_ENDED || !left || job->worlds)
 		return;
@@ -190,6 +192,8 @@ void life_world_changed(struct ctld *ctld, struct world *world)
 {
 	struct job *job = world->job;
 
+	if (world->buried)
+		return;
 	if (world->phase == WORLD_STARTING && world_all_ready(world, job->request.nproc))
 		world->phase = WORLD_READY;
 	if ((world->phase == WORLD_RUNNING || world->phase == WORLD_STARTING ||
@@ -201,7 +205,7 @@ void life_world_changed(struct ctld *ctld, struct world *world)
 	}
 	if (world->launcher_exited && wanted_world(world)) {
 		world_ended_itself(ctld, world);
-		if (job->state == JOB_ENDED)
+		if (job->state == JOB_ENDED || world->buried)
 			return;
 	}
 	if (world_all_exited(world)) {

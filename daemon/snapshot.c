@@ -55,8 +55,17 @@ static int size_of(const struct job *job)
 	return job->current ? (int)job->current->n_members : 0;
 }
 
-/* Nodes that others could spare: all but their minimum, at least one each. */
-static int available_to(struct ctld *ctld, const struct job *job)
+static int is_measured_in_place(const struct job *job)
+{
+	return job->probed_nodes > 0 && job->probed_nodes == size_of(job);
+}
+
+/*
+ * Nodes that it could be given now: its own, free ones, and what others can spare
+ * who take part themselves (all but their minimum, at least one each).  Jobs
+ * that wait come first.
+ */
+static int available_to(struct ctld *ctld, const struct job *job, double now)
 {
 	int available = size_of(job);
 
@@ -67,7 +76,8 @@ static int available_to(struct ctld *ctld, const struct job *job)
 
 		if (other == job)
 			continue;
-		if (other->current && !other->rescale)
+		if (other->current && wait_of(ctld, other, now) == 0 &&
+			!is_measured_in_place(other))
 			available += size_of(other) - other->request.min_nodes;
 		else if (!other->current && job_wants_nodes(other))
 			available -= other->request.min_nodes; /* it waits for them */
@@ -79,14 +89,9 @@ void snapshot_wish(struct ctld *ctld, struct job *job, double now_s)
 {
 	struct probe_wish wish;
 
-	prober_wish(job->prober, now_s, size_of(job), available_to(ctld, job), job->sampler,
+	prober_wish(job->prober, now_s, size_of(job), available_to(ctld, job, now_s), job->sampler,
 		&wish);
 	job->probed_nodes = wish.nodes;
-}
-
-static int is_measured_in_place(const struct job *job)
-{
-	return job->probed_nodes > 0 && job->probed_nodes == size_of(job);
 }
 
 /* --- the JSON ----------------------------------------------------------------------- */
@@ -133,7 +138,7 @@ static json_t *node_of(const struct node *node, const struct job *owner)
 
 /* The node takes part as free, as its owner's, or (0) not at all. */
 static int takes_part(struct ctld *ctld, const struct node *node, double now,
-	const struct job **owner)
+	int with_probes, const struct job **owner)
 {
 	*owner = NULL;
 	if (!node_is_usable(node))
@@ -141,11 +146,11 @@ static int takes_part(struct ctld *ctld, const struct node *node, double now,
 	if (!node->job)
 		return 1;
 	*owner = node->job;
-	return wait_of(ctld, node->job, now) == 0 && !is_measured_in_place(node->job) &&
-	       node->job->current && world_member(node->job->current, node);
+	return wait_of(ctld, node->job, now) == 0 &&
+	       !(with_probes && is_measured_in_place(node->job)) && node->job->current && world_member(node->job->current, node);
 }
 
-static json_t *nodes_json(struct ctld *ctld, double now)
+static json_t *nodes_json(struct ctld *ctld, double now, int with_probes)
 {
 	json_t *nodes = json_array();
 	const struct job *owner;
@@ -153,7 +158,7 @@ static json_t *nodes_json(struct ctld *ctld, double now)
 	for (size_t i = 0; i < pool_count(ctld->pool); i++) {
 		const struct node *node = pool_at(ctld->pool, i);
 
-		if (takes_part(ctld, node, now, &owner))
+		if (takes_part(ctld, node, now, with_probes, &owner))
 			json_array_append_new(nodes, node_of(node, owner));
 	}
 	return nodes;
@@ -174,7 +179,7 @@ static json_t *jobs_json(struct ctld *ctld, double now, int with_probes, double 
 			*next_s = fmin(*next_s, wait_s);
 			continue;
 		}
-		if (is_measured_in_place(job))
+		if (with_probes && is_measured_in_place(job))
 			continue;
 		if (with_probes && !pinned && job->probed_nodes > 0)
 			pinned = pin = job->probed_nodes;
@@ -187,7 +192,7 @@ static json_t *problem_json(struct ctld *ctld, double now, int with_probes, doub
 {
 	return json_pack("{s:i, s:s, s:f, s:o, s:o}", "version", 1, "objective",
 		ctld->config.objective, "horizon_s", ctld->config.horizon_s, "nodes",
-		nodes_json(ctld, now), "jobs", jobs_json(ctld, now, with_probes, next_s));
+		nodes_json(ctld, now, with_probes), "jobs", jobs_json(ctld, now, with_probes, next_s));
 }
 
 /* --- what the plan would have done --------------------------------------------------- */

@@ -53,10 +53,8 @@ struct world *world_create(
 	return world;
 }
 
-void world_destroy(struct world *world)
+void world_unlink(struct world *world)
 {
-	if (!world)
-		return;
 	for (size_t i = 0; i < world->n_members; i++)
 		world_member_exited(&world->members[i]);
 	for (struct world **at = &world->job->worlds; *at; at = &(*at)->next)
@@ -66,6 +64,16 @@ void world_destroy(struct world *world)
 		}
 	if (world->job->current == world)
 		world->job->current = NULL;
+	world->next = NULL;
+	world->buried = 1;
+}
+
+void world_destroy(struct world *world)
+{
+	if (!world)
+		return;
+	if (!world->buried)
+		world_unlink(world);
 	free(world->members);
 	free(world);
 }

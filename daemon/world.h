@@ -35,6 +35,7 @@ struct world {
 	struct member *members;
 	size_t n_members;
 	int proposals;       /* made to it so far */
+	int buried;          /* unlinked: of no job any more */
 	int finished;        /* the workers said: all samples consumed */
 	int launcher_exited; /* the head's launcher has ended, with */
 	int code;
@@ -51,7 +52,13 @@ struct world {
 struct world *world_create(
 	struct job *job, long long generation, struct node *const *nodes, size_t n_nodes);
 
-/* node_leave for members that had not exited, unlink from the job, free. */
+/*
+ * node_leave for members that had not exited, and out of the job's list.  The
+ * memory stays: callers further up may still hold the world, and see `buried`.
+ */
+void world_unlink(struct world *world);
+
+/* Unlink, if that was not done, and free. */
 void world_destroy(struct world *world);
 
 struct member *world_member(struct world *world, const struct node *node);

@@ -14,10 +14,10 @@ from malle_site import Site, check_ledger, program, quantile, rescales
 # Three sizes of network, four jobs: what a user would call small, middle, large.
 # name, hidden units, nodes, samples, submitted after (s)
 JOBS = [
-    ("large", 512, "1:6", 600000, 0),
-    ("middle", 128, "1:4", 1500000, 4),
-    ("small", 32, "1:3", 2500000, 8),
-    ("late", 128, "1:4", 1000000, 60),
+    ("large", 512, "1:6", 300000, 0),
+    ("middle", 128, "1:4", 1000000, 4),
+    ("small", 32, "1:3", 2000000, 8),
+    ("late", 128, "1:4", 500000, 60),
 ]
 
 
@@ -25,7 +25,7 @@ def parse():
     parser = argparse.ArgumentParser(prog="demo", description="see scripts/demo --help")
     parser.add_argument("--keep", action="store_true", help="leave it running for play")
     parser.add_argument("--summary", metavar="FILE", help="write the summary as JSON too")
-    parser.add_argument("--seconds", type=float, default=190, help="train at most so long")
+    parser.add_argument("--seconds", type=float, default=200, help="train at most so long")
     parser.add_argument("--seed", type=int, default=11, help="of the trace")
     return parser.parse_args()
 

@@ -48,7 +48,9 @@ class Training:
              "--data", data, "--hidden", "64", "--max-samples", str(samples)], name + ".out")
 
     def job(self, job=1):
-        return self.site.job(job) or {"cursor": 0, "state": "", "n_nodes": 0, "nodes": []}
+        return self.site.job(job) or {
+            "cursor": 0, "state": "", "n_nodes": 0, "nodes": [], "restarts": 0, "transaction": None,
+            "rescales": {"failed": 0, "shrink": 0}, "generation": 0}
 
     def trains(self, nodes=None, job=1, limit_s=40):
         """Wait until it has trained further than now (on so many nodes)."""
