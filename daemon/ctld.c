@@ -350,10 +350,7 @@ static int create_sched(struct ctld *ctld, const struct restored *restored, stru
 	snprintf(grace, sizeof(grace), "MALLE_GRACE_S=%g", config->grace_s);
 	snprintf(level, sizeof(level), "MALLE_LOG=%s", config->log_level);
 	ctld->sched = sched_create(&sched, ctld->loop, &handlers, ctld, err);
-	if (!ctld->sched)
-		return -1;
-	log_notice("sched", "%s", sched_isolation(ctld->sched));
-	return 0;
+	return ctld->sched ? 0 : -1;
 }
 
 static void adopt_claims(struct ctld *ctld)
@@ -470,6 +467,8 @@ void ctld_destroy(struct ctld *ctld)
 
 int ctld_run(struct ctld *ctld)
 {
+	/* Not before: a start that is refused has one line to say. */
+	log_notice("sched", "%s", sched_isolation(ctld->sched));
 	log_notice("ctld", "serving socket=%s backend=%s jobs=%zu", ctld->config.socket,
 		ctld->config.backend, jobs_count(ctld->jobs));
 	sched_poll(ctld->sched);
