@@ -241,7 +241,7 @@ static void wrong_version(struct sock_link *sl, const struct frame_header *heade
 	snprintf(why, sizeof(why),
 		"the peer speaks version %u of the protocol, %s speaks version %d",
 		header->version, program_invocation_short_name, PROTO_VERSION);
-	sock_break(sl, header->id, EXIT_BAD_DATA, why);
+	sock_break(sl, header->id, EXIT_NO_DAEMON, why);
 }
 
 /* A whole frame has come. */
