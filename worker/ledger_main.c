@@ -113,6 +113,14 @@ static void usage(FILE *to)
 		to);
 }
 
+static int end_output(int code)
+{
+	if (fflush(stdout) == 0 && !ferror(stdout))
+		return code;
+	fprintf(stderr, "malle-ledger: standard output: write: %s\n", strerror(errno));
+	return CODE_WRITE;
+}
+
 static int check(const char *dir, int json)
 {
 	struct audit_report report;
@@ -130,12 +138,7 @@ static int check(const char *dir, int json)
 		print_json(&report);
 	else
 		print_text(&report);
-	if (fflush(stdout) || ferror(stdout)) {
-		fprintf(stderr, "malle-ledger: standard output: write: %s\n",
-			strerror(errno));
-		return CODE_WRITE;
-	}
-	return report.lost || report.repeated ? CODE_DATA : CODE_OK;
+	return end_output(report.lost || report.repeated ? CODE_DATA : CODE_OK);
 }
 
 int main(int argc, char **argv)
@@ -156,10 +159,10 @@ int main(int argc, char **argv)
 			break;
 		case 'h':
 			usage(stdout);
-			return CODE_OK;
+			return end_output(CODE_OK);
 		case 'V':
 			puts("malle-ledger " MALLE_VERSION);
-			return CODE_OK;
+			return end_output(CODE_OK);
 		default:
 			fprintf(stderr, "malle-ledger: option %s: unknown\n",
 				argv[optind - 1]);
