@@ -198,7 +198,7 @@ bench-alloc: $(BUILD)/bin/malle-alloc
 
 # --- lint -------------------------------------------------------------------
 lint:
-	@scripts/lint
+	@MALLE_BUILD="$(BUILD)" scripts/lint
 
 install: all
 	@scripts/install-files "$(BUILD)" "$(DESTDIR)$(PREFIX)"
