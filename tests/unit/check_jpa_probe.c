@@ -654,6 +654,32 @@ START_TEST(a_phase_change_is_seen_and_everything_measured_again)
 }
 END_TEST
 
+START_TEST(a_slow_spell_cut_short_by_a_closing_hole_changes_nothing)
+{
+	struct world world;
+	int visits;
+
+	world_init(&world, 12, 1, 4, &rich);
+	world.plan_nodes = 3;
+	ck_assert(run_until(&world, PROBE_DONE, 100));
+	run_until(&world, PROBE_UNSET, 30);
+	visits = world.n_visits;
+	world.job.factor = 0.6;
+	ck_assert(run_until(&world, PROBE_MEASURING, 30)); /* 3 is doubted */
+	ck_assert_uint_eq(world.status.points, 3);
+	world.job.factor = 1;
+	world.available = 2;
+	run_until(&world, PROBE_UNSET, 20);
+	ck_assert_int_eq(world.status.state, PROBE_DONE);
+	world.available = 4;
+	run_until(&world, PROBE_UNSET, 60);
+	ck_assert_int_eq(world.status.state, PROBE_DONE);
+	ck_assert_uint_eq(world.status.points, 4);
+	ck_assert_int_le(world.n_visits, visits + 1);
+	world_fini(&world);
+}
+END_TEST
+
 START_TEST(an_unchanged_job_is_never_probed_again)
 {
 	for (unsigned seed = 1; seed <= SEEDS / 10; seed++) {
@@ -791,6 +817,8 @@ static Suite *probe_suite(void)
 	tcase_add_test(wrong, a_size_whose_rescales_fail_is_given_up_the_rest_learnt);
 	tcase_add_test(wrong, a_wish_that_is_never_granted_is_let_go);
 	tcase_add_test(known, a_phase_change_is_seen_and_everything_measured_again);
+	tcase_add_test(known,
+		a_slow_spell_cut_short_by_a_closing_hole_changes_nothing);
 	tcase_add_test(known, an_unchanged_job_is_never_probed_again);
 	tcase_add_loop_test(known, a_prior_covers_what_it_can_be_trusted_with, 0,
 		sizeof(priors) / sizeof(*priors));
