@@ -295,11 +295,12 @@ double cycle_rate(const struct cycle *cycle, const struct job *job)
 json_t *cycle_probe_json(const struct cycle *cycle, const struct job *job)
 {
 	struct probe_status status;
+	int watched = cycle->ctld->config.probe && job->state != JOB_ENDED;
 
 	prober_status(job->prober, &status);
 	return json_pack("{s:s, s:i, s:I, s:I, s:f, s:f, s:f}", "state",
-		cycle->ctld->config.probe ? probe_state_name(status.state) : "off", "size",
-		status.size, "points", (json_int_t)status.points, "ladder",
+		watched ? probe_state_name(status.state) : "off", "size",
+		watched ? status.size : 0, "points", (json_int_t)status.points, "ladder",
 		(json_int_t)status.ladder, "ci", status.worst_rel, "spent_node_s",
 		status.spent_node_s, "total_node_s", status.total_node_s);
 }

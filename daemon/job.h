@@ -86,6 +86,7 @@ struct job {
 	struct prober *prober;
 	struct curve curve;
 	int probed_nodes;  /* size that the prober asks for; 0: none */
+	double probe_again_s; /* monotonic: ask it by then; INFINITY */
 	int planned_nodes; /* size that the plan gave without asking it */
 	double curve_recorded_s; /* monotonic */
 	double step_s; /* median of late, as the workers say */

@@ -92,6 +92,7 @@ void snapshot_wish(struct ctld *ctld, struct job *job, double now_s)
 	prober_wish(job->prober, now_s, size_of(job), available_to(ctld, job, now_s), job->sampler,
 		&wish);
 	job->probed_nodes = wish.nodes;
+	job->probe_again_s = wish.again_s;
 }
 
 /* --- the JSON ----------------------------------------------------------------------- */
@@ -213,7 +214,7 @@ static void remember_planned(struct ctld *ctld, const struct problem *problem)
 	solution_fini(&solution);
 }
 
-static int ask_probers(struct ctld *ctld, double now)
+static int ask_probers(struct ctld *ctld, double now, double *next_s)
 {
 	int any = 0;
 
@@ -224,6 +225,7 @@ static int ask_probers(struct ctld *ctld, double now)
 		if (!ctld->config.probe || !job_wants_nodes(job) || job->rescale)
 			continue;
 		snapshot_wish(ctld, job, now);
+		*next_s = fmin(*next_s, fmax(job->probe_again_s - now, 0.1));
 		any |= job->probed_nodes > 0;
 	}
 	return any;
@@ -251,7 +253,7 @@ struct snapshot *snapshot_take(struct ctld *ctld, double *next_s, struct err *er
 		err_set(err, ENOMEM, "making a problem: out of memory");
 		return NULL;
 	}
-	if (ask_probers(ctld, now))
+	if (ask_probers(ctld, now, next_s))
 		plan_without_probes(ctld, now);
 	snapshot->json = problem_json(ctld, now, 1, next_s);
 	if (json_array_size(json_object_get(snapshot->json, "jobs")) > 0)

@@ -14,10 +14,10 @@ from malle_site import Site, check_ledger, program, quantile, rescales
 # Three sizes of network, four jobs: what a user would call small, middle, large.
 # name, hidden units, nodes, samples, submitted after (s)
 JOBS = [
-    ("large", 512, "1:6", 300000, 0),
-    ("middle", 128, "1:4", 1000000, 4),
-    ("small", 32, "1:3", 2000000, 8),
-    ("late", 128, "1:4", 500000, 60),
+    ("large", 512, "1:6", 450000, 0),
+    ("middle", 128, "1:4", 1600000, 4),
+    ("small", 32, "1:3", 3000000, 8),
+    ("late", 128, "1:4", 800000, 50),
 ]
 
 
@@ -25,7 +25,7 @@ def parse():
     parser = argparse.ArgumentParser(prog="demo", description="see scripts/demo --help")
     parser.add_argument("--keep", action="store_true", help="leave it running for play")
     parser.add_argument("--summary", metavar="FILE", help="write the summary as JSON too")
-    parser.add_argument("--seconds", type=float, default=200, help="train at most so long")
+    parser.add_argument("--seconds", type=float, default=205, help="train at most so long")
     parser.add_argument("--seed", type=int, default=11, help="of the trace")
     return parser.parse_args()
 
@@ -36,7 +36,7 @@ class Demo:
         self.site = Site({
             "backend": "trace", "nodes": "n[1-6]", "node_cpus": 0.25,
             "trace_seed": options.seed, "trace_idle_share": 0.65, "trace_hours": 4.0,
-            "trace_speedup": 25.0, "grace_s": 6.0, "horizon_s": 60.0,
+            "trace_speedup": 30.0, "grace_s": 6.0, "horizon_s": 60.0,
             "min_interval_s": 5.0, "prepare_limit_s": 20.0, "replica_s": 3.0,
         }, keep=options.keep)
         self.clients = {}
@@ -160,7 +160,7 @@ class Demo:
         print("samples repeated       %d" % summary["samples_repeated"], flush=True)
 
     def run(self):
-        print("six nodes of a quarter CPU; holes of a generated trace, 25 times as fast;")
+        print("six nodes of a quarter CPU; holes of a generated trace, 30 times as fast;")
         print("files in %s" % self.site.dir, flush=True)
         malle_site.unpack_fashion(self.site.path("data"))
         self.begun = time.monotonic()
