@@ -536,8 +536,8 @@ def hello(**body):
 class Stranger:
     def __init__(self, server, data=b""):
         self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.connect(server)  # waits while the backlog is full
         self.sock.settimeout(20)
-        self.sock.connect(server)
         try:
             self.sock.sendall(data)
         except OSError:
