@@ -3,8 +3,8 @@
  *
  * Who asks is what the kernel said, not what they say.  Anybody may submit and
  * look at the nodes; of jobs a user sees and controls their own, root and the
- * daemon's user all.  Another user's job is answered like one that does not
- * exist, so that ids tell nothing.
+ * daemon's user all.  Another user's job is refused as not theirs: ids are counted
+ * up, so that they exist is no secret.
  */
 #include <errno.h>
 #include <string.h>
@@ -181,7 +181,8 @@ static void on_status(struct peer *peer, const struct msg *msg)
 	json_t *data = status_json(peer->ctld, msg_str(msg, "what"), msg_str(msg, "id"), only, &err);
 
 	if (!data)
-		link_refuse(peer->link, msg->id, EXIT_BAD_DATA, "%s", err.text);
+		link_refuse(peer->link, msg->id,
+			errno == EACCES ? EXIT_NOT_ALLOWED : EXIT_BAD_DATA, "%s", err.text);
 	else
 		link_send(peer->link, MSG_STATUS_REPLY, msg->id, json_pack("{s:o}", "data", data));
 }

@@ -221,6 +221,8 @@ static void close_transaction(struct rescale *rescale, const char *result, doubl
 	if (failed) {
 		job->counts[COUNT_FAILED]++;
 		job->retry_at_s = now(rescale) + 2;
+		if (rescale->to_n == job->probed_nodes)
+			prober_rescale_failed(job->prober, rescale->to_n, now(rescale));
 	}
 	job->rescale = NULL;
 	job->rescaled_at_s = now(rescale);

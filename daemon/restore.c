@@ -384,6 +384,7 @@ static void settle_job(struct ctld *ctld, struct job *job)
 {
 	struct world *next;
 
+	prober_seed(job->prober, &job->curve);
 	if (job->current)
 		settle_current(ctld, job->current);
 	for (struct world *world = job->worlds; world; world = next) {

@@ -167,8 +167,12 @@ static json_t *one_job(struct ctld *ctld, const char *id, uid_t only, struct err
 {
 	const struct job *job = jobs_find(ctld->jobs, id);
 
-	if (!job || (only != (uid_t)-1 && job->request.uid != only)) {
-		err_set(err, EINVAL, "job %s: there is none that you may see", id);
+	if (!job) {
+		err_set(err, EINVAL, "job %s: there is none", id);
+		return NULL;
+	}
+	if (only != (uid_t)-1 && job->request.uid != only) {
+		err_set(err, EACCES, "job %s is not yours", id);
 		return NULL;
 	}
 	return json_pack("{s:o}", "job", job_json(ctld, job));

@@ -447,7 +447,7 @@ def wrong_user():
         for argv in (("cancel", job), ("cancel", "--force", job), ("pause", job),
                      ("resume", job)):
             refuses(d.client("mallectl", *argv), 77, "job %s" % job, user="nobody")
-        refuses(d.client("malle-status", "job", job), 65, "job %s" % job, user="nobody")
+        refuses(d.client("malle-status", "job", job), 77, "job %s" % job, user="nobody")
         jobs = json.loads(succeeds(d.client("malle-status", "--json", "jobs"), user="nobody"))
         check(jobs["jobs"] == [], "sees %s" % jobs)
         check(d.job(job)["state"] == "waiting", "the job is %s" % d.job(job)["state"])
