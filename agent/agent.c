@@ -83,8 +83,8 @@ void agent_let_go(struct part *part)
 
 int agent_hold(struct agent *agent, const struct msg *start, struct err *err)
 {
-	struct part *part =
-		part_find(agent->parts, msg_str(start, "job"), msg_int(start, "generation"));
+	struct part *part = part_find(
+		agent->parts, msg_str(start, "job"), msg_int(start, "generation"));
 	pid_t pid = 0;
 
 	if (part) {
@@ -140,7 +140,8 @@ static int find_programs(struct agent *agent, struct err *err)
 		return err_set(err, errno, "/proc/self/exe: %s", strerror(errno));
 	path[n] = '\0';
 	agent->self = strdup(path);
-	if (!agent->self || asprintf(&agent->rsh_path, "%s/malle-rsh", dirname(path)) < 0) {
+	if (!agent->self ||
+		asprintf(&agent->rsh_path, "%s/malle-rsh", dirname(path)) < 0) {
 		agent->rsh_path = NULL;
 		return err_set(err, ENOMEM, "malle-rsh: out of memory");
 	}
@@ -157,7 +158,8 @@ static int make_rundir(struct agent *agent, struct err *err)
 	if (stat(dir, &st) < 0)
 		return err_set(err, errno, "%s: %s", dir, strerror(errno));
 	if (!S_ISDIR(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 022))
-		return err_set(err, EPERM, "%s: it is not a directory of ours alone", dir);
+		return err_set(
+			err, EPERM, "%s: it is not a directory of ours alone", dir);
 	if (asprintf(&agent->socket, "%s/agent.sock", dir) < 0) {
 		agent->socket = NULL;
 		return err_set(err, ENOMEM, "%s: out of memory", dir);

@@ -44,12 +44,12 @@ struct agent {
 	struct uplink *uplink;
 	struct leave *leave;
 	struct part *parts;
-	double began_s;     /* monotonic */
-	int n_dirs;         /* made for worlds so far */
-	char *socket;       /* path of its own */
+	double began_s;        /* monotonic */
+	int n_dirs;            /* made for worlds so far */
+	char *socket;          /* path of its own */
 	char *self, *rsh_path; /* of the programs malle-agent and malle-rsh */
 	int exit_code;
-	struct err why;     /* it has to end early; "": it does not */
+	struct err why; /* it has to end early; "": it does not */
 };
 
 /* Run until the node is given back.  Returns the exit code; *err if not 0. */

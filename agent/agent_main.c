@@ -121,8 +121,9 @@ static int take_seconds(const char *name, double usual, double *value)
 	*value = strtod(given, &end);
 	if (!*end && isfinite(*value) && *value >= 0 && *value <= 86400)
 		return 0;
-	fprintf(stderr, "malle-agent: environment: %s: \"%s\" is no number of seconds\n",
-		name, given);
+	fprintf(stderr,
+		"malle-agent: environment: %s: \"%s\" is no number of seconds\n", name,
+		given);
 	return -1;
 }
 
@@ -130,7 +131,8 @@ static int check_id(const char *name, const char *value)
 {
 	if (strlen(value) < PART_ID_SIZE && !strchr(value, '/') && value[0] != '.')
 		return 0;
-	fprintf(stderr, "malle-agent: environment: %s: \"%s\" is no name\n", name, value);
+	fprintf(stderr, "malle-agent: environment: %s: \"%s\" is no name\n", name,
+		value);
 	return -1;
 }
 
@@ -161,8 +163,8 @@ static int run_agent(const struct options *options)
 {
 	struct agent_config config = { 0 };
 	struct err err = { "" };
-	enum log_level level = log_level_parse(getenv("MALLE_LOG") ? getenv("MALLE_LOG")
-								   : "");
+	enum log_level level =
+		log_level_parse(getenv("MALLE_LOG") ? getenv("MALLE_LOG") : "");
 	int code;
 
 	if (take_environment(&config) < 0)

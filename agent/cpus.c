@@ -10,8 +10,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
-static int read_numbers(const char *dir, const char *file, const char *fmt, double *a,
-	double *b)
+static int read_numbers(
+	const char *dir, const char *file, const char *fmt, double *a, double *b)
 {
 	char path[4096];
 	FILE *stream;
@@ -33,7 +33,8 @@ static double quota(const char *dir)
 
 	if (read_numbers(dir, "cpu.max", "%lf %lf", &used, &period) == 2)
 		return period > 0 ? used / period : 0;
-	if (read_numbers(dir, "cpu.cfs_quota_us", "%lf", &used, NULL) == 1 && used > 0 &&
+	if (read_numbers(dir, "cpu.cfs_quota_us", "%lf", &used, NULL) == 1 &&
+		used > 0 &&
 		read_numbers(dir, "cpu.cfs_period_us", "%lf", &period, NULL) == 1 &&
 		period > 0)
 		return used / period;

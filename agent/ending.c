@@ -8,6 +8,11 @@
  *	kill  SIGKILL is sent to all, at each look, until none is there
  *	done  none is there: the daemon is told
  *
+ * mpirun ends its world on all nodes when it is told to, ranks first.  So where it
+ * runs only it gets SIGTERM, and the other nodes, which are told at the same
+ * time, wait for that a moment; else it would report our signals as a disaster
+ * where users read.
+ *
  * "All" are processes that carry the world's markers, and their descendants:
  * health.c.  A stray that has shed its markers belongs to nobody we could
  * name; if this is the only world on the node it is this one's, else it
@@ -20,6 +25,7 @@
  */
 #include "agent/ending.h"
 
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -37,6 +43,7 @@
 #include "proto/log.h"
 
 static const double patience_s = 0.3;
+static const double mpirun_ends_s = 0.5; /* its worlds, when it is told to */
 static const double kill_after_s = 1;
 static const double first_look_s = 0.01;
 static const double last_look_s = 0.1;
@@ -46,7 +53,8 @@ enum { LOOKS_FOR_WORDS = 20 };
 
 /* --- which processes -------------------------------------------------------- */
 
-static int is_of_part(const struct part *part, const struct health_proc *proc, int alone)
+static int is_of_part(
+	const struct part *part, const struct health_proc *proc, int alone)
 {
 	if (proc->job[0])
 		return proc->generation == part->generation &&
@@ -54,11 +62,18 @@ static int is_of_part(const struct part *part, const struct health_proc *proc, i
 	return alone && !exec_knows(part->agent->exec, proc->pid);
 }
 
+/* Open MPI's own: told to end by each other, and loud when told by us. */
+static int is_mpi_daemon(const struct health_proc *proc)
+{
+	return !strcmp(proc->name, "orted") || !strcmp(proc->name, "malle-rsh");
+}
+
 /* Signal each process of the part (0: only count).  How many there are. */
 static int signal_all(struct part *part, int signo)
 {
 	struct agent *agent = part->agent;
-	struct health_who who = { getpid(), agent->config->claim, agent->config->cgroup };
+	struct health_who who = { getpid(), agent->config->claim,
+		agent->config->cgroup };
 	struct health_set set;
 	struct err err;
 	int n = 0, alone = !agent_holds(agent, part);
@@ -71,7 +86,7 @@ static int signal_all(struct part *part, int signo)
 		if (!is_of_part(part, &set.procs[i], alone))
 			continue;
 		n++;
-		if (!signo)
+		if (!signo || (signo == SIGTERM && is_mpi_daemon(&set.procs[i])))
 			continue;
 		log_debug("ending", "signal %d to %s[%d]", signo, set.procs[i].name,
 			(int)set.procs[i].pid);
@@ -129,7 +144,17 @@ static void to_term(struct part *part, double grace_s)
 	part->ending = ENDING_TERM;
 	part->kill_at_s = now(part) + grace_s;
 	part_event(part, PART_ENDS);
-	signal_all(part, SIGTERM);
+	if (part->mpirun)
+		exec_signal(part->mpirun, SIGTERM);
+	else
+		signal_all(part, SIGTERM);
+}
+
+static void to_wait(struct part *part, double wait_s)
+{
+	part->ending = ENDING_WAIT;
+	part->kill_at_s = now(part) + wait_s;
+	part_event(part, PART_ENDS);
 }
 
 static void climb(struct part *part)
@@ -137,7 +162,7 @@ static void climb(struct part *part)
 	double t = now(part);
 
 	if (part->ending == ENDING_WAIT && t >= part->kill_at_s)
-		to_term(part, kill_after_s);
+		to_term(part, part->grace_s > 0 ? part->grace_s : kill_after_s);
 	else if (part->ending == ENDING_TERM && t >= part->kill_at_s)
 		part->ending = ENDING_KILL;
 	if (part->ending == ENDING_KILL)
@@ -187,11 +212,8 @@ int ending_init(struct part *part)
 
 void ending_by_itself(struct part *part)
 {
-	if (part->ending == ENDING_NO) {
-		part->ending = ENDING_WAIT;
-		part->kill_at_s = now(part) + patience_s;
-		part_event(part, PART_ENDS);
-	}
+	if (part->ending == ENDING_NO)
+		to_wait(part, patience_s);
 	if (part->ending != ENDING_DONE)
 		look_after(part, 0); /* not in the middle of whatever calls us */
 }
@@ -204,6 +226,13 @@ void ending_failed(struct part *part)
 	look_after(part, first_look_s);
 }
 
+/* mpirun, on another node, has been told too, and ends what is here. */
+static void wait_for_mpirun(struct part *part, double grace_s)
+{
+	part->grace_s = fmax(grace_s - mpirun_ends_s, grace_s / 2);
+	to_wait(part, grace_s - part->grace_s);
+}
+
 void ending_ordered(struct part *part, double grace_s)
 {
 	double kill_at_s = now(part) + grace_s;
@@ -211,10 +240,15 @@ void ending_ordered(struct part *part, double grace_s)
 	if (part->ending == ENDING_DONE)
 		return;
 	part->asked = 1;
-	if (part->ending == ENDING_NO || part->ending == ENDING_WAIT)
+	if (part->ending == ENDING_NO && part->n_sessions > 0 && !part->mpirun &&
+		grace_s > 0)
+		wait_for_mpirun(part, grace_s);
+	else if (part->ending == ENDING_NO)
 		to_term(part, grace_s);
-	else if (kill_at_s < part->kill_at_s)
-		part->kill_at_s = kill_at_s;
+	else if (kill_at_s < part->kill_at_s && part->ending == ENDING_WAIT)
+		to_term(part, grace_s);
+	else
+		part->kill_at_s = fmin(part->kill_at_s, kill_at_s);
 	climb(part);
 	look_after(part, first_look_s);
 }

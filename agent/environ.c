@@ -25,20 +25,53 @@
 
 /* Ending in '*': the beginning of a name; else the whole name. */
 static const char *const allowed[] = {
-	"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "LC_*", "TZ",
-	"LD_LIBRARY_PATH", "SLURM_CONF", NULL,
+	"PATH",
+	"HOME",
+	"USER",
+	"LOGNAME",
+	"SHELL",
+	"LANG",
+	"LANGUAGE",
+	"LC_*",
+	"TZ",
+	"LD_LIBRARY_PATH",
+	"SLURM_CONF",
+	NULL,
 };
 
 static const char *const of_the_node[] = {
-	"CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL",
-	"ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ZE_AFFINITY_MASK", NULL,
+	"CUDA_VISIBLE_DEVICES",
+	"NVIDIA_VISIBLE_DEVICES",
+	"GPU_DEVICE_ORDINAL",
+	"ROCR_VISIBLE_DEVICES",
+	"HIP_VISIBLE_DEVICES",
+	"ZE_AFFINITY_MASK",
+	NULL,
 };
 
 static const char *const denied[] = {
-	"SLURM_*", "SLURMD_*", "OMPI_*", "ORTE_*", "PMIX_*", "PMI_*", "PRTE_*", "OPAL_*",
-	"MALLE_*", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK",
-	"GROUP_WORLD_SIZE", "ROLE_RANK", "ROLE_WORLD_SIZE", "ROLE_NAME", "MASTER_ADDR",
-	"MASTER_PORT", "TORCHELASTIC_*", NULL,
+	"SLURM_*",
+	"SLURMD_*",
+	"OMPI_*",
+	"ORTE_*",
+	"PMIX_*",
+	"PMI_*",
+	"PRTE_*",
+	"OPAL_*",
+	"MALLE_*",
+	"RANK",
+	"WORLD_SIZE",
+	"LOCAL_RANK",
+	"LOCAL_WORLD_SIZE",
+	"GROUP_RANK",
+	"GROUP_WORLD_SIZE",
+	"ROLE_RANK",
+	"ROLE_WORLD_SIZE",
+	"ROLE_NAME",
+	"MASTER_ADDR",
+	"MASTER_PORT",
+	"TORCHELASTIC_*",
+	NULL,
 };
 
 static const char *const kept[] = { "SLURM_CONF", "MALLE_LEDGER", NULL };
@@ -109,7 +142,8 @@ static void put(struct environ_list *list, char *entry_take)
 		*slot = entry_take;
 		return;
 	}
-	grown = entry_take ? realloc(list->entries, (list->n + 2) * sizeof(char *)) : NULL;
+	grown = entry_take ? realloc(list->entries, (list->n + 2) * sizeof(char *))
+			   : NULL;
 	if (!grown) {
 		free(entry_take);
 		list->failed = 1;

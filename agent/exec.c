@@ -51,9 +51,9 @@ static struct child *find(const struct exec *exec, pid_t pid)
 {
 	struct child *child;
 
-	LIST_FOREACH (child, &exec->children, entry)
-		if (child->pid == pid)
-			return child;
+	LIST_FOREACH(child, &exec->children, entry)
+	if (child->pid == pid)
+		return child;
 	return NULL;
 }
 

@@ -30,7 +30,7 @@ struct fetch {
 	struct link *link;
 	uint32_t id;
 	struct loop_timer *silence;
-	char *fresh; /* being written */
+	char *fresh;   /* being written */
 	char name[64]; /* in the end */
 	int fd;
 	long long have;
@@ -57,8 +57,9 @@ static void end(struct fetch *fetch, const char *path, const char *why)
 	char reason[256], *copy = path ? strdup(path) : NULL;
 
 	if (why)
-		snprintf(reason, sizeof(reason), "job %.64s: state of step %lld: %.160s",
-			fetch->job, fetch->what.step, why);
+		snprintf(reason, sizeof(reason),
+			"job %.64s: state of step %lld: %.160s", fetch->job,
+			fetch->what.step, why);
 	destroy(fetch);
 	done(copy, why ? reason : copy ? NULL : "out of memory", arg);
 	free(copy);
@@ -83,7 +84,8 @@ static void complete(struct fetch *fetch)
 		return;
 	}
 	entry = store_find(agent->store, fetch->job, fetch->what.step);
-	end(fetch, entry ? entry->path : NULL, entry ? NULL : "two newer ones are here");
+	end(fetch, entry ? entry->path : NULL,
+		entry ? NULL : "two newer ones are here");
 }
 
 static int write_all(int fd, const uint8_t *bytes, size_t size)
@@ -162,13 +164,16 @@ static int open_fresh(struct fetch *fetch, struct err *err)
 		return -1;
 	snprintf(fetch->name, sizeof(fetch->name), "fetched-%lld-%lld",
 		fetch->what.generation, fetch->what.step);
-	if (asprintf(&fetch->fresh, "%s/.%s.%ld", dir, fetch->name, (long)getpid()) < 0) {
+	if (asprintf(&fetch->fresh, "%s/.%s.%ld", dir, fetch->name, (long)getpid()) <
+		0) {
 		fetch->fresh = NULL;
-		return err_set(err, ENOMEM, "states of job %s: out of memory", fetch->job);
+		return err_set(
+			err, ENOMEM, "states of job %s: out of memory", fetch->job);
 	}
 	fetch->fd = open(fetch->fresh, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 	if (fetch->fd < 0)
-		return err_set(err, errno, "%s: create: %s", fetch->fresh, strerror(errno));
+		return err_set(
+			err, errno, "%s: create: %s", fetch->fresh, strerror(errno));
 	return 0;
 }
 
@@ -183,7 +188,9 @@ struct fetch *fetch_start(struct agent *agent, const char *address, const char *
 	}
 	fetch->agent = agent;
 	fetch->what = (struct store_entry){
-		.generation = generation, .step = step, .cursor = -1,
+		.generation = generation,
+		.step = step,
+		.cursor = -1,
 	};
 	fetch->done = done;
 	fetch->arg = arg;

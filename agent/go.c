@@ -70,7 +70,8 @@ static void fetch_from(struct part *part, const char *address)
 	struct err err;
 
 	if (!address) {
-		ending_broken(part, EXIT_INTERNAL, "the node with the state has no address");
+		ending_broken(
+			part, EXIT_INTERNAL, "the node with the state has no address");
 		return;
 	}
 	part->fetch = fetch_start(part->agent, address, part->job, part->generation,
@@ -93,7 +94,8 @@ static void find_state(struct part *part, const struct msg *go)
 		snprintf(path, sizeof(path), "%s/state", part->spool);
 		found(part, path);
 	} else if (strcmp(node, part->agent->config->node) == 0) {
-		ending_broken(part, EXIT_INTERNAL, "the state is not on this node any more");
+		ending_broken(
+			part, EXIT_INTERNAL, "the state is not on this node any more");
 	} else {
 		fetch_from(part, msg_str(go, "state_address"));
 	}

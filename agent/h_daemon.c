@@ -27,8 +27,8 @@ static int launches(const struct agent *agent, const struct msg *start)
 {
 	const json_t *nodes = msg_json(start, "world_nodes");
 
-	return strcmp(json_string_value(json_array_get(nodes, 0)), agent->config->node) ==
-	       0;
+	return strcmp(json_string_value(json_array_get(nodes, 0)),
+		       agent->config->node) == 0;
 }
 
 static void on_start(struct agent *agent, const struct msg *msg)
@@ -39,8 +39,8 @@ static void on_start(struct agent *agent, const struct msg *msg)
 		err_set(&err, 0, "node %s is being left", agent->config->node);
 	else if (agent_hold(agent, msg, &err) == 0)
 		return;
-	log_warning("world", "job %s generation %lld is not held: %s", msg_str(msg, "job"),
-		msg_int(msg, "generation"), err.text);
+	log_warning("world", "job %s generation %lld is not held: %s",
+		msg_str(msg, "job"), msg_int(msg, "generation"), err.text);
 	report_exited_unknown(agent, msg_str(msg, "job"), msg_int(msg, "generation"),
 		EXIT_TRY_AGAIN, launches(agent, msg), err.text);
 }
@@ -171,7 +171,8 @@ void h_daemon_msg(struct agent *agent, struct link *link, const struct msg *msg)
 	if (msg->type == MSG_PING) {
 		link_send(link, MSG_PONG, msg->id,
 			json_pack("{s:f, s:s}", "uptime_s",
-				loop_now_s(agent->loop) - agent->began_s, "state", "ok"));
+				loop_now_s(agent->loop) - agent->began_s, "state",
+				"ok"));
 		return;
 	}
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)

@@ -15,21 +15,22 @@
 #include "agent/worker_sock.h"
 #include "proto/log.h"
 
-static void send_world(struct sock_client *client, const struct msg *msg, const char *dir)
+static void send_world(
+	struct sock_client *client, const struct msg *msg, const char *dir)
 {
 	struct part *part = client->worker->part;
 
 	link_send(client->link, MSG_WORKER_WORLD, msg->id,
 		json_pack("{s:I, s:s, s:f}", "world_size",
-			(json_int_t)part_world_size(part), "state_dir", dir, "replica_s",
-			client->agent->config->replica_s));
+			(json_int_t)part_world_size(part), "state_dir", dir,
+			"replica_s", client->agent->config->replica_s));
 }
 
 static void on_join(struct sock_client *client, const struct msg *msg)
 {
 	struct agent *agent = client->agent;
-	struct part *part =
-		part_find(agent->parts, msg_str(msg, "job"), msg_int(msg, "generation"));
+	struct part *part = part_find(
+		agent->parts, msg_str(msg, "job"), msg_int(msg, "generation"));
 	struct err err;
 	const char *dir;
 

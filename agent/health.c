@@ -141,8 +141,8 @@ static int by_pid(const void *a, const void *b)
 	return x->pid < y->pid ? -1 : x->pid > y->pid;
 }
 
-static int is_ancestor(
-	struct health_proc *procs, size_t n, const struct health_proc *proc, pid_t agent)
+static int is_ancestor(struct health_proc *procs, size_t n,
+	const struct health_proc *proc, pid_t agent)
 {
 	struct health_proc *at = find(procs, n, agent);
 

@@ -15,11 +15,11 @@ struct health_proc {
 	unsigned long long start; /* clock ticks after boot: with pid, its identity */
 	char state;               /* 'R', 'S', 'Z' ... */
 	char name[32];
-	int in_cgroup; /* of the agent's own cgroup */
-	int marked;    /* its environment has the claim's id */
+	int in_cgroup;            /* of the agent's own cgroup */
+	int marked;               /* its environment has the claim's id */
 	char job[HEALTH_ID_SIZE]; /* from its environment; "": it does not say */
 	long long generation;
-	int ours;      /* set by health_judge */
+	int ours; /* set by health_judge */
 };
 
 struct health_set {

@@ -41,8 +41,8 @@
 enum {
 	FIRST_PORT = 20000,
 	N_PORTS = 12000,
-	TMPDIR_MAX = 60,           /* bytes; Open MPI appends to it */
-	QUEUED_MAX = 1 << 20,      /* bytes on their way: output waits */
+	TMPDIR_MAX = 60,      /* bytes; Open MPI appends to it */
+	QUEUED_MAX = 1 << 20, /* bytes on their way: output waits */
 };
 
 /* --- environment ------------------------------------------------------------ */
@@ -61,7 +61,7 @@ static const char *usual_address(const struct part *part)
 {
 	/* Nodes that share a loopback interface share a machine. */
 	return strcmp(part->agent->config->interface, "lo") == 0 ? "127.0.0.1"
-								  : part->nodes[0];
+								 : part->nodes[0];
 }
 
 void launch_environ(const struct part *part, struct environ_list *list)
@@ -91,7 +91,8 @@ void launch_environ(const struct part *part, struct environ_list *list)
 	environ_set(list, "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
 }
 
-static void add_ranks(const struct part *part, struct environ_list *list, int local_rank)
+static void add_ranks(
+	const struct part *part, struct environ_list *list, int local_rank)
 {
 	environ_set(list, "RANK", "%zu",
 		part->index * (size_t)part->nproc + (size_t)local_rank);
@@ -164,7 +165,8 @@ void launch_clean(struct part *part)
 
 /* --- output ----------------------------------------------------------------- */
 
-static int hand_on(const char *job, int stream, const void *bytes, size_t size, void *arg)
+static int hand_on(
+	const char *job, int stream, const void *bytes, size_t size, void *arg)
 {
 	struct agent *agent = arg;
 	struct link *link = uplink_link(agent->uplink);
@@ -223,8 +225,9 @@ static void worker_ended(struct child *child, int code, void *arg)
 	part->n_locals--;
 	if (code && !part->code && exit_counts(part, local_rank)) {
 		part->code = code;
-		snprintf(part->reason, sizeof(part->reason), "a worker on %s ended with %d",
-			part->agent->config->node, code);
+		snprintf(part->reason, sizeof(part->reason),
+			"a worker on %s ended with %d", part->agent->config->node,
+			code);
 		ending_failed(part);
 	}
 	if (part->n_locals == 0)
@@ -293,7 +296,8 @@ static int start_workers(struct part *part, struct err *err)
 {
 	part->locals = calloc((size_t)part->nproc, sizeof(*part->locals));
 	if (!part->locals)
-		return err_set(err, ENOMEM, "job %s: workers: out of memory", part->job);
+		return err_set(
+			err, ENOMEM, "job %s: workers: out of memory", part->job);
 	for (int i = 0; i < part->nproc; i++)
 		if (start_worker(part, i, err) < 0)
 			return -1;

@@ -140,7 +140,8 @@ char **launch_mpi_argv(const struct launch_mpi *what, struct err *err)
 		return NULL;
 	}
 	if (strchr(what->rsh, ' ')) {
-		err_set(err, EINVAL, "mpirun: a blank in \"%s\", which it would split at",
+		err_set(err, EINVAL,
+			"mpirun: a blank in \"%s\", which it would split at",
 			what->rsh);
 		return NULL;
 	}
@@ -155,7 +156,8 @@ char **launch_mpi_argv(const struct launch_mpi *what, struct err *err)
 	add(&words, "none");
 	add_parameter(&words, "plm_rsh_agent", what->rsh);
 	add_parameter(&words, "plm_rsh_no_tree_spawn", "1");
-	add_parameter(&words, "plm_rsh_num_concurrent", "65535"); /* it waits for ever else */
+	/* With more nodes than this it would wait for ever. */
+	add_parameter(&words, "plm_rsh_num_concurrent", "65535");
 	add_parameter(&words, "ras", "^slurm");
 	add_parameter(&words, "plm", "^slurm");
 	add_parameter(&words, "oob_tcp_if_include", what->interface);
@@ -163,7 +165,8 @@ char **launch_mpi_argv(const struct launch_mpi *what, struct err *err)
 	add_parameter(&words, "btl", "self,vader,tcp");
 	add_parameter(&words, "pml", "ob1");
 	add_parameter(&words, "mpi_yield_when_idle", "1");
-	add_parameter(&words, "odls_base_sigkill_timeout", "0"); /* a second each else */
+	/* Else every end takes seconds. */
+	add_parameter(&words, "odls_base_sigkill_timeout", "0");
 	add(&words, what->agent);
 	add(&words, "--exec");
 	add(&words, "--");

@@ -34,6 +34,7 @@
 
 #include "agent/ending.h"
 #include "agent/exec.h"
+#include "agent/output.h"
 #include "agent/spooler.h"
 #include "agent/store.h"
 #include "agent/uplink.h"
@@ -78,7 +79,8 @@ void leave_count_killed(struct leave *leave, const struct health_proc *proc)
 	int n = leave->killed < REMEMBERED ? leave->killed : REMEMBERED;
 
 	for (int i = 0; i < n; i++)
-		if (leave->seen[i].pid == proc->pid && leave->seen[i].start == proc->start)
+		if (leave->seen[i].pid == proc->pid &&
+			leave->seen[i].start == proc->start)
 			return;
 	leave->seen[leave->killed % REMEMBERED].pid = proc->pid;
 	leave->seen[leave->killed % REMEMBERED].start = proc->start;
@@ -95,11 +97,13 @@ static int sweep(struct leave *leave)
 	int n;
 
 	if (health_scan(&who, &set, &err) < 0) {
-		snprintf(leave->left, sizeof(leave->left), "not known: %.180s", err.text);
+		snprintf(leave->left, sizeof(leave->left), "not known: %.180s",
+			err.text);
 		return -1;
 	}
 	for (size_t i = 0; i < set.n; i++) {
-		log_info("leave", "kill %s[%d]", set.procs[i].name, (int)set.procs[i].pid);
+		log_info("leave", "kill %s[%d]", set.procs[i].name,
+			(int)set.procs[i].pid);
 		if (health_signal(&set.procs[i], SIGKILL) > 0)
 			leave_count_killed(leave, &set.procs[i]);
 	}
@@ -120,8 +124,8 @@ static void finish(void *arg)
 
 static void tell_released(struct leave *leave, int clean)
 {
-	json_t *body = json_pack("{s:b, s:i, s:f}", "clean", clean, "killed", leave->killed,
-		"took_s", now(leave) - leave->began_s);
+	json_t *body = json_pack("{s:b, s:i, s:f}", "clean", clean, "killed",
+		leave->killed, "took_s", now(leave) - leave->began_s);
 
 	if (body && !clean)
 		json_object_set_new(body, "left", json_string(leave->left));
@@ -165,7 +169,8 @@ static int may_sweep(const struct leave *leave)
 {
 	if (now(leave) >= leave->deadline_s - last_margin_s)
 		return 1;
-	return !agent_holds(leave->agent, NULL) && !spooler_is_busy(leave->agent->spooler);
+	return !agent_holds(leave->agent, NULL) &&
+	       !spooler_is_busy(leave->agent->spooler);
 }
 
 static void step_sweeping(struct leave *leave)
@@ -178,6 +183,18 @@ static void step_sweeping(struct leave *leave)
 		go(leave, 0);
 	else
 		loop_timer_start(leave->timer, look_s);
+}
+
+/* The last words of workers, and ours, are with the daemon. */
+static int is_flushed(const struct leave *leave)
+{
+	int flushed = 1;
+
+	if (!uplink_link(leave->agent->uplink))
+		return 1;
+	for (struct part *part = leave->agent->parts; part; part = part->next)
+		flushed &= output_flush(part->output);
+	return flushed && uplink_queued(leave->agent->uplink) == 0;
 }
 
 static void step(void *arg)
@@ -205,8 +222,7 @@ static void step(void *arg)
 		step_sweeping(leave);
 		break;
 	case DONE:
-		if (uplink_queued(leave->agent->uplink) == 0 ||
-			now(leave) >= leave->deadline_s)
+		if (is_flushed(leave) || now(leave) >= leave->deadline_s)
 			finish(leave);
 		else
 			loop_timer_start(leave->timer, look_s);
@@ -232,7 +248,8 @@ void leave_ordered(struct leave *leave, const struct msg *release)
 	if (leave->ordered || leave->state >= SWEEPING)
 		return;
 	log_info("leave", "node %s is to be left grace_s=%.1f%s%s",
-		leave->agent->config->node, grace_s, msg_has(release, "reason") ? ": " : "",
+		leave->agent->config->node, grace_s,
+		msg_has(release, "reason") ? ": " : "",
 		msg_has(release, "reason") ? msg_str(release, "reason") : "");
 	leave->ordered = 1;
 	leave->exit_code = EXIT_OK;
@@ -261,7 +278,8 @@ void leave_alone(struct leave *leave, int exit_code)
 		left_s = fmax(leave->deadline_s - now(leave), 2 * last_margin_s);
 	else
 		leave->began_s = now(leave);
-	log_notice("leave", "node %s is left without an order", leave->agent->config->node);
+	log_notice("leave", "node %s is left without an order",
+		leave->agent->config->node);
 	leave->exit_code = exit_code;
 	store_each(leave->agent->store, spool_one, leave);
 	begin_ending(leave, left_s, left_s / 2);
@@ -279,7 +297,8 @@ static void send_notice(struct leave *leave)
 	double left_s = leave->deadline_s - now(leave);
 
 	uplink_send(leave->agent->uplink, MSG_NODE_NOTICE,
-		json_pack("{s:f, s:s}", "grace_s", fmax(left_s, 0), "reason", "SIGTERM"));
+		json_pack(
+			"{s:f, s:s}", "grace_s", fmax(left_s, 0), "reason", "SIGTERM"));
 }
 
 static void noticed(int signo, void *arg)

@@ -79,7 +79,8 @@ static void append(struct output *output, const char *bytes, size_t size)
 		return;
 	if (output->file_fd < 0)
 		output->file_fd = open(output->path,
-			O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK,
+			O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY |
+				O_NONBLOCK,
 			0644);
 	if (output->file_fd < 0) {
 		file_fails(output, "open");
@@ -154,8 +155,8 @@ int output_flush(struct output *output)
 	if (tell_dropped(output) < 0)
 		return 0;
 	while ((chunk = STAILQ_FIRST(&output->ring))) {
-		if (output->hand_on(output->job, chunk->stream, chunk->bytes, chunk->size,
-			    output->arg) < 0)
+		if (output->hand_on(output->job, chunk->stream, chunk->bytes,
+			    chunk->size, output->arg) < 0)
 			return 0;
 		STAILQ_REMOVE_HEAD(&output->ring, entry);
 		output->in_ring -= chunk->size;
@@ -301,8 +302,9 @@ static int open_stream(struct output *output, int number, struct err *err)
 	/* Only our end: children share the other, and expect it to wait. */
 	fcntl(s->read_fd, F_SETFL, O_NONBLOCK);
 	s->io = loop_io_create(output->loop, s->read_fd, LOOP_READ, readable, s);
-	return s->io ? 0 : err_set(err, ENOMEM, "output of job %s: out of memory",
-				   output->job);
+	return s->io ? 0
+		     : err_set(err, ENOMEM, "output of job %s: out of memory",
+			       output->job);
 }
 
 struct output *output_create(

@@ -34,11 +34,26 @@
 #include <string.h>
 
 static const enum part_phase next_phase[PART_N_PHASES][PART_N_EVENTS] = {
-	[PART_STARTING] = { PART_READY, PART_RUNNING, PART_LEFT, PART_EXITING, PART_EXITED },
-	[PART_READY] = { PART_UNSET, PART_RUNNING, PART_LEFT, PART_EXITING, PART_EXITED },
-	[PART_RUNNING] = { PART_UNSET, PART_UNSET, PART_LEFT, PART_EXITING, PART_EXITED },
-	[PART_LEFT] = { PART_UNSET, PART_UNSET, PART_UNSET, PART_UNSET, PART_EXITED },
-	[PART_EXITING] = { PART_UNSET, PART_UNSET, PART_UNSET, PART_UNSET, PART_EXITED },
+	[PART_STARTING] = {
+		[PART_ALL_READY] = PART_READY,
+		[PART_GO] = PART_RUNNING,
+		[PART_ALL_LEFT] = PART_LEFT,
+		[PART_ENDS] = PART_EXITING,
+		[PART_GONE] = PART_EXITED,
+	},
+	[PART_READY] = {
+		[PART_GO] = PART_RUNNING,
+		[PART_ALL_LEFT] = PART_LEFT,
+		[PART_ENDS] = PART_EXITING,
+		[PART_GONE] = PART_EXITED,
+	},
+	[PART_RUNNING] = {
+		[PART_ALL_LEFT] = PART_LEFT,
+		[PART_ENDS] = PART_EXITING,
+		[PART_GONE] = PART_EXITED,
+	},
+	[PART_LEFT] = { [PART_GONE] = PART_EXITED },
+	[PART_EXITING] = { [PART_GONE] = PART_EXITED },
 };
 
 const char *part_phase_name(enum part_phase phase)
@@ -71,7 +86,9 @@ int part_event(struct part *part, enum part_event event)
 static int parse_launcher(struct part *part, const char *word, struct err *err)
 {
 	static const char *const words[] = {
-		[PART_MPI] = "mpi", [PART_TORCH] = "torch", [PART_ENV] = "env",
+		[PART_MPI] = "mpi",
+		[PART_TORCH] = "torch",
+		[PART_ENV] = "env",
 	};
 
 	for (int i = PART_MPI; i <= PART_ENV; i++)
@@ -196,16 +213,16 @@ static int check_rank(
 
 	if (local_rank >= part->nproc || rank != wanted)
 		return err_set(err, EINVAL,
-			"job %s: rank %lld, local rank %d: not of this node", part->job, rank,
-			local_rank);
+			"job %s: rank %lld, local rank %d: not of this node", part->job,
+			rank, local_rank);
 	if (part->phase >= PART_LEFT || part->ending != ENDING_NO)
-		return err_set(err, EBUSY, "job %s generation %lld: it is ending", part->job,
-			part->generation);
+		return err_set(err, EBUSY, "job %s generation %lld: it is ending",
+			part->job, part->generation);
 	return 0;
 }
 
-struct part_worker *part_join(struct part *part, long long rank, int local_rank,
-	pid_t pid, struct err *err)
+struct part_worker *part_join(
+	struct part *part, long long rank, int local_rank, pid_t pid, struct err *err)
 {
 	struct part_worker **at = &part->workers, *worker;
 
@@ -214,7 +231,8 @@ struct part_worker *part_join(struct part *part, long long rank, int local_rank,
 	while (*at && (*at)->local_rank < local_rank)
 		at = &(*at)->next;
 	if (*at && (*at)->local_rank == local_rank) {
-		err_set(err, EEXIST, "job %s: rank %lld is there already", part->job, rank);
+		err_set(err, EEXIST, "job %s: rank %lld is there already", part->job,
+			rank);
 		return NULL;
 	}
 	worker = calloc(1, sizeof(*worker));

@@ -15,7 +15,7 @@
 #include "proto/loop.h"
 #include "proto/msg.h"
 
-#define PART_ID_SIZE 65
+#define PART_ID_SIZE   65
 #define PART_WORD_SIZE 33
 
 struct agent;
@@ -53,12 +53,12 @@ struct part_worker {
 	long long rank;
 	int local_rank;
 	pid_t pid;
-	int ready;        /* it waits for go */
+	int ready; /* it waits for go */
 	int told_go;
 	int left, finished;
 	long long step, cursor; /* newest that it said */
 	double t_s;
-	long long answered;     /* local number that it last answered; 0: none */
+	long long answered; /* local number that it last answered; 0: none */
 	int agreed;
 	long long answer_step;
 };
@@ -95,7 +95,7 @@ struct part {
 	/* What was ordered. */
 	char job[PART_ID_SIZE];
 	long long generation;
-	char **nodes; /* in the order of ranks */
+	char **nodes;          /* in the order of ranks */
 	size_t n_nodes, index; /* ours among them */
 	int nproc, restarts, min_nodes, max_nodes;
 	enum part_launcher launcher;
@@ -110,7 +110,7 @@ struct part {
 	struct part_proposal proposal;
 	long long n_proposals; /* made to the workers so far */
 	long long step, cursor;
-	int left;               /* all left, for good */
+	int left; /* all left, for good */
 	double left_t_s;
 	int left_finished;
 	long long saved_step, saved_cursor; /* newest state of this world here; -1 */
@@ -131,11 +131,12 @@ struct part {
 	int n_locals;
 	int n_sessions, had_sessions; /* remote starts that run here */
 	enum part_ending ending;
-	int asked;            /* its end was ordered: exit codes say nothing */
+	int asked; /* its end was ordered: exit codes say nothing */
 	int code;
 	char reason[200];
 	double kill_at_s, next_poll_s;
-	int n_looks; /* since the last process ended */
+	double grace_s; /* after waiting, if that is ordered; else 0 */
+	int n_looks;              /* since the last process ended */
 	struct loop_timer *timer; /* of the ending, then of its forgetting */
 	int reported;             /* the daemon was told that it is gone */
 };
@@ -161,12 +162,12 @@ int part_event(struct part *part, enum part_event event);
  * A worker joins.  -1: EINVAL (a rank that cannot be here), EEXIST (that local
  * rank is taken), EBUSY (the world is ending), ENOMEM.
  */
-struct part_worker *part_join(struct part *part, long long rank, int local_rank,
-	pid_t pid, struct err *err);
+struct part_worker *part_join(
+	struct part *part, long long rank, int local_rank, pid_t pid, struct err *err);
 struct part_worker *part_rank_zero(const struct part *part); /* or NULL */
 
 /* Each takes a fact in and returns non-zero when something follows from it. */
-int part_worker_ready(struct part_worker *worker);    /* all wait: phase READY */
+int part_worker_ready(struct part_worker *worker); /* all wait: phase READY */
 int part_worker_left(struct part_worker *worker, const struct msg *leave); /* all did */
 int part_worker_stepped(
 	struct part_worker *worker, long long step, long long cursor, double t_s);

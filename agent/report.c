@@ -39,29 +39,33 @@ void report_started(struct part *part, pid_t pid)
 
 void report_ready(struct part *part)
 {
-	send(part, MSG_WORLD_READY, json_pack("{s:i}", "ready", part_count_ready(part)));
+	send(part, MSG_WORLD_READY,
+		json_pack("{s:i}", "ready", part_count_ready(part)));
 }
 
 void report_left(struct part *part)
 {
 	send(part, MSG_WORLD_LEFT,
 		json_pack("{s:I, s:I, s:f, s:b, s:b}", "step", (json_int_t)part->step,
-			"cursor", (json_int_t)part->cursor, "t_s", part->left_t_s, "saved",
-			part->saved_step == part->step, "finished", part->left_finished));
+			"cursor", (json_int_t)part->cursor, "t_s", part->left_t_s,
+			"saved", part->saved_step == part->step, "finished",
+			part->left_finished));
 }
 
 void report_answer(struct part *part, const struct part_tally *tally)
 {
 	send(part, MSG_WORLD_ANSWER,
-		json_pack("{s:I, s:b, s:I}", "proposal", (json_int_t)part->proposal.number,
-			"agreed", tally->agreed, "step", (json_int_t)tally->step));
+		json_pack("{s:I, s:b, s:I}", "proposal",
+			(json_int_t)part->proposal.number, "agreed", tally->agreed,
+			"step", (json_int_t)tally->step));
 }
 
 void report_progress(struct part *part, const struct msg *progress)
 {
 	json_t *body = json_pack("{s:I, s:I, s:f}", "step",
 		(json_int_t)msg_int(progress, "step"), "cursor",
-		(json_int_t)msg_int(progress, "cursor"), "t_s", msg_real(progress, "t_s"));
+		(json_int_t)msg_int(progress, "cursor"), "t_s",
+		msg_real(progress, "t_s"));
 
 	if (body && msg_has(progress, "step_s"))
 		json_object_set_new(
@@ -73,7 +77,8 @@ void report_saved(struct agent *agent, const char *job, const struct store_entry
 	int spooled)
 {
 	if (entry->cursor < 0)
-		return; /* fetched from a node that did not say: the daemon knows more */
+		return; /* fetched from a node that did not say: the daemon knows more
+			 */
 	uplink_send(agent->uplink, MSG_STATE_SAVED,
 		json_pack("{s:s, s:I, s:I, s:I, s:I, s:b}", "job", job, "generation",
 			(json_int_t)entry->generation, "step", (json_int_t)entry->step,
@@ -83,8 +88,8 @@ void report_saved(struct agent *agent, const char *job, const struct store_entry
 
 int report_exited(struct part *part)
 {
-	json_t *body = json_pack("{s:i, s:b}", "code", code_counts(part) ? part->code : 0,
-		"launcher", code_counts(part));
+	json_t *body = json_pack("{s:i, s:b}", "code",
+		code_counts(part) ? part->code : 0, "launcher", code_counts(part));
 
 	if (body && part->reason[0])
 		json_object_set_new(body, "reason", json_string(part->reason));
@@ -116,9 +121,10 @@ static void tell_part(struct part *part)
 	enum part_phase phase = part->left ? PART_LEFT : part->phase;
 
 	send(part, MSG_AGENT_WORLD,
-		json_pack("{s:o, s:s, s:i, s:I, s:I}", "world_nodes", node_list(part), "phase",
-			part_phase_name(phase), "ready", part_count_ready(part), "step",
-			(json_int_t)part->step, "cursor", (json_int_t)part->cursor));
+		json_pack("{s:o, s:s, s:i, s:I, s:I}", "world_nodes", node_list(part),
+			"phase", part_phase_name(phase), "ready",
+			part_count_ready(part), "step", (json_int_t)part->step,
+			"cursor", (json_int_t)part->cursor));
 	if (part->left)
 		report_left(part);
 	if (part->phase == PART_EXITED) {

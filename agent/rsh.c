@@ -86,8 +86,8 @@ static int pass_on(struct request *request, const struct msg *msg, const char *n
 {
 	struct link *link = uplink_link(request->rsh->agent->uplink);
 	json_t *body = json_pack("{s:s, s:I, s:s, s:O}", "job", msg_str(msg, "job"),
-		"generation", (json_int_t)msg_int(msg, "generation"), "node", node, "argv",
-		msg_json(msg, "argv"));
+		"generation", (json_int_t)msg_int(msg, "generation"), "node", node,
+		"argv", msg_json(msg, "argv"));
 
 	request->our_id = link_next_id(link);
 	return link_send(link, MSG_RSH_REQUEST, request->our_id, body);
@@ -95,15 +95,16 @@ static int pass_on(struct request *request, const struct msg *msg, const char *n
 
 void rsh_request(struct rsh *rsh, struct link *link, const struct msg *msg)
 {
-	struct part *part =
-		part_find(rsh->agent->parts, msg_str(msg, "job"), msg_int(msg, "generation"));
+	struct part *part = part_find(
+		rsh->agent->parts, msg_str(msg, "job"), msg_int(msg, "generation"));
 	const char *node = part ? node_of(part, msg_str(msg, "node")) : NULL;
 	struct request *request;
 
 	if (!node || part->ending != ENDING_NO) {
 		link_refuse(link, msg->id, EXIT_NO_DAEMON,
-			"job %s generation %lld has no node %s now", msg_str(msg, "job"),
-			msg_int(msg, "generation"), msg_str(msg, "node"));
+			"job %s generation %lld has no node %s now",
+			msg_str(msg, "job"), msg_int(msg, "generation"),
+			msg_str(msg, "node"));
 		return;
 	}
 	if (!uplink_link(rsh->agent->uplink)) {
@@ -116,11 +117,15 @@ void rsh_request(struct rsh *rsh, struct link *link, const struct msg *msg)
 		return;
 	}
 	*request = (struct request){
-		.rsh = rsh, .part = part, .link = link, .its_id = msg->id,
+		.rsh = rsh,
+		.part = part,
+		.link = link,
+		.its_id = msg->id,
 	};
 	LIST_INSERT_HEAD(&rsh->requests, request, entry);
 	if (pass_on(request, msg, node) < 0) {
-		link_refuse(link, msg->id, EXIT_NO_DAEMON, "the daemon cannot be asked");
+		link_refuse(
+			link, msg->id, EXIT_NO_DAEMON, "the daemon cannot be asked");
 		forget_request(request);
 	}
 }
@@ -129,9 +134,9 @@ void rsh_answered(struct rsh *rsh, const struct msg *msg)
 {
 	struct request *request;
 
-	LIST_FOREACH (request, &rsh->requests, entry)
-		if (msg->id && request->our_id == msg->id)
-			break;
+	LIST_FOREACH(request, &rsh->requests, entry)
+	if (msg->id && request->our_id == msg->id)
+		break;
 	if (!request)
 		return;
 	if (msg->type == MSG_OK) {
@@ -140,8 +145,8 @@ void rsh_answered(struct rsh *rsh, const struct msg *msg)
 		return;
 	}
 	if (msg->type == MSG_REFUSE)
-		link_refuse(request->link, request->its_id, (int)msg_int(msg, "code"), "%s",
-			msg_str(msg, "text"));
+		link_refuse(request->link, request->its_id, (int)msg_int(msg, "code"),
+			"%s", msg_str(msg, "text"));
 	else
 		link_send(request->link, MSG_RSH_EXITED, request->its_id,
 			json_pack("{s:I, s:I}", "session",
@@ -269,8 +274,8 @@ static int start(struct rsh *rsh, struct part *part, const struct msg *msg, char
 
 void rsh_start(struct rsh *rsh, const struct msg *msg)
 {
-	struct part *part =
-		part_find(rsh->agent->parts, msg_str(msg, "job"), msg_int(msg, "generation"));
+	struct part *part = part_find(
+		rsh->agent->parts, msg_str(msg, "job"), msg_int(msg, "generation"));
 	char **argv = msg_strv(msg, "argv");
 	struct err err = { "out of memory" };
 	int rc = -1;
@@ -279,7 +284,8 @@ void rsh_start(struct rsh *rsh, const struct msg *msg)
 		err_set(&err, ESRCH, "job %s generation %lld is not held here",
 			msg_str(msg, "job"), msg_int(msg, "generation"));
 	else if (argv && !is_orted(argv[0]))
-		err_set(&err, EPERM, "%.100s: only orted is started for others", argv[0]);
+		err_set(&err, EPERM, "%.100s: only orted is started for others",
+			argv[0]);
 	else if (argv)
 		rc = start(rsh, part, msg, argv, &err);
 	free(argv);
@@ -293,12 +299,12 @@ void rsh_hangup(struct rsh *rsh, const struct msg *msg)
 {
 	struct session *session;
 
-	LIST_FOREACH (session, &rsh->sessions, entry)
-		if (session->id == msg_int(msg, "session") &&
-			!loop_timer_pending(session->kill)) {
-			exec_signal(session->child, SIGTERM);
-			loop_timer_start(session->kill, hangup_grace_s);
-		}
+	LIST_FOREACH(session, &rsh->sessions, entry)
+	if (session->id == msg_int(msg, "session") &&
+		!loop_timer_pending(session->kill)) {
+		exec_signal(session->child, SIGTERM);
+		loop_timer_start(session->kill, hangup_grace_s);
+	}
 }
 
 /* --- life ------------------------------------------------------------------- */

@@ -57,8 +57,8 @@ static void send_request(struct rsh_client *client, struct link *link)
 	client->id = link_next_id(link);
 	if (link_send(link, MSG_RSH_REQUEST, client->id,
 		    json_pack("{s:s, s:I, s:s, s:o}", "job", client->job, "generation",
-			    (json_int_t)client->generation, "node", client->host, "argv",
-			    argv)) < 0)
+			    (json_int_t)client->generation, "node", client->host,
+			    "argv", argv)) < 0)
 		stop(client, EXIT_INTERNAL, "the request cannot be sent");
 }
 
@@ -138,16 +138,19 @@ static int parse(int argc, char **argv, int *first)
 		int help = !strcmp(argv[i], "--help") || !strcmp(argv[i], "-h");
 
 		if (!help && strcmp(argv[i], "--version") != 0)
-			return fail(EXIT_BAD_USAGE, argv[i], "no such option, see --help");
+			return fail(
+				EXIT_BAD_USAGE, argv[i], "no such option, see --help");
 		if (fputs(help ? usage : "malle-rsh " MALLE_VERSION "\n", stdout) < 0 ||
 			fflush(stdout) != 0)
-			return fail(EXIT_WRITE_FAILED, "standard output", strerror(errno));
+			return fail(
+				EXIT_WRITE_FAILED, "standard output", strerror(errno));
 		return EXIT_OK;
 	}
 	*first = i;
 	if (argc - i < 2)
-		return fail(EXIT_BAD_USAGE, "arguments", "a host and a command are needed, "
-							 "see --help");
+		return fail(EXIT_BAD_USAGE, "arguments",
+			"a host and a command are needed, "
+			"see --help");
 	return -1;
 }
 
@@ -176,7 +179,8 @@ int main(int argc, char **argv)
 		return EXIT_BAD_CONFIG;
 	client.generation = strtoll(generation, NULL, 10);
 	client.host = argv[first];
-	client.argv = launch_mpi_orted(argv + first + 1, (size_t)(argc - first - 1), &err);
+	client.argv =
+		launch_mpi_orted(argv + first + 1, (size_t)(argc - first - 1), &err);
 	if (!client.argv)
 		return fail(EXIT_BAD_USAGE, client.host, err.text);
 	log_open("malle-rsh", LOG_LEVEL_WARNING, NULL);

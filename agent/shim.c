@@ -37,8 +37,8 @@ static int set_ranks(struct err *err)
 		const char *value = getenv(names[i].from);
 
 		if (!value)
-			return err_set(err, EINVAL, "%s is not set: no rank of mpirun's",
-				names[i].from);
+			return err_set(err, EINVAL,
+				"%s is not set: no rank of mpirun's", names[i].from);
 		if (setenv(names[i].name, value, 1) < 0)
 			return err_set(err, errno, "%s: out of memory", names[i].name);
 	}

@@ -45,9 +45,9 @@ static struct copy *get(struct spooler *spooler, const char *job)
 {
 	struct copy *copy;
 
-	LIST_FOREACH (copy, &spooler->copies, entry)
-		if (strcmp(copy->job, job) == 0)
-			return copy;
+	LIST_FOREACH(copy, &spooler->copies, entry)
+	if (strcmp(copy->job, job) == 0)
+		return copy;
 	copy = calloc(1, sizeof(*copy));
 	if (!copy)
 		return NULL;
@@ -69,7 +69,8 @@ static void ended(struct child *child, int code, void *arg)
 		copy->done_step = copy->state.step;
 		report_saved(agent, copy->job, &copy->state, 1);
 	} else {
-		log_warning("spooler", "job %s: the state of step %lld is not spooled code=%d",
+		log_warning("spooler",
+			"job %s: the state of step %lld is not spooled code=%d",
 			copy->job, copy->state.step, code);
 	}
 	if (copy->again) {
@@ -86,7 +87,11 @@ static void run(struct copy *copy, int fd, const char *spool)
 		(char *)agent->config->claim, NULL };
 	/* Errors go to the agent's log. */
 	struct exec_spec spec = {
-		.argv = argv, .env = environ, .in = fd, .out = -1, .err = STDERR_FILENO,
+		.argv = argv,
+		.env = environ,
+		.in = fd,
+		.out = -1,
+		.err = STDERR_FILENO,
 	};
 	struct err err;
 
@@ -157,9 +162,9 @@ int spooler_is_busy(const struct spooler *spooler)
 {
 	struct copy *copy;
 
-	LIST_FOREACH (copy, &spooler->copies, entry)
-		if (copy->child)
-			return 1;
+	LIST_FOREACH(copy, &spooler->copies, entry)
+	if (copy->child)
+		return 1;
 	return 0;
 }
 

@@ -34,8 +34,8 @@ enum { KEPT = 2 };
 struct store_job {
 	struct store_job *next;
 	char id[STORE_ID_SIZE];
-	char *dir;   /* NULL: not made yet */
-	char *spool; /* or NULL */
+	char *dir;                            /* NULL: not made yet */
+	char *spool;                          /* or NULL */
 	struct store_entry entries[KEPT + 1]; /* the newest first */
 	size_t n;
 };
@@ -61,7 +61,8 @@ static int make_own_dir(const char *path, struct err *err)
 	if (lstat(path, &st) < 0)
 		return err_set(err, errno, "%s: %s", path, strerror(errno));
 	if (!S_ISDIR(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 077))
-		return err_set(err, EPERM, "%s: it is not a directory of ours alone", path);
+		return err_set(
+			err, EPERM, "%s: it is not a directory of ours alone", path);
 	return 0;
 }
 
@@ -226,8 +227,8 @@ static int check_file(const char *path, long long bytes, struct err *err)
 	if (lstat(path, &st) < 0)
 		return err_set(err, errno, "state %s: %s", path, strerror(errno));
 	if (!S_ISREG(st.st_mode) || st.st_size != bytes)
-		return err_set(err, EBADMSG, "state %s: it is not a file of %lld bytes", path,
-			bytes);
+		return err_set(err, EBADMSG, "state %s: it is not a file of %lld bytes",
+			path, bytes);
 	return 0;
 }
 
@@ -276,7 +277,8 @@ int store_add(struct store *store, const char *id, const char *file,
 	if (!dir)
 		return -1;
 	if (!is_name(file))
-		return err_set(err, EINVAL, "job %s: state \"%s\": not a plain name", id, file);
+		return err_set(err, EINVAL, "job %s: state \"%s\": not a plain name",
+			id, file);
 	if (asprintf(&entry.path, "%s/%s", dir, file) < 0)
 		return err_set(err, ENOMEM, "states of job %s: out of memory", id);
 	if (check_file(entry.path, entry.bytes, err) < 0) {

@@ -66,7 +66,8 @@ void store_drop(struct store *store, const char *job);
 void store_sweep(struct store *store, const char *job);
 
 /* Call fn for every state. */
-typedef void (*store_each_f)(const char *job, const struct store_entry *entry, void *arg);
+typedef void (*store_each_f)(
+	const char *job, const struct store_entry *entry, void *arg);
 void store_each(const struct store *store, store_each_f fn, void *arg);
 
 /*

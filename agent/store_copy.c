@@ -78,7 +78,8 @@ static void remove_abandoned(const char *dir, const char *name)
 	while (stream && (entry = readdir(stream)))
 		if (strncmp(entry->d_name, name, size) == 0 &&
 			strncmp(entry->d_name + size, NEW, strlen(NEW)) == 0 &&
-			fstatat(dirfd(stream), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+			fstatat(dirfd(stream), entry->d_name, &st,
+				AT_SYMLINK_NOFOLLOW) == 0 &&
 			st.st_mtime + ABANDONED_S < time(NULL))
 			unlinkat(dirfd(stream), entry->d_name, 0);
 	if (stream)

@@ -76,8 +76,8 @@ static void lost(struct uplink *uplink, const char *why)
 static void send_hello(struct uplink *uplink)
 {
 	const struct agent_config *config = uplink->agent->config;
-	json_t *body = json_pack("{s:s, s:s, s:I, s:s, s:f}", "node", config->node, "claim",
-		config->claim, "pid", (json_int_t)getpid(), "address",
+	json_t *body = json_pack("{s:s, s:s, s:I, s:s, s:f}", "node", config->node,
+		"claim", config->claim, "pid", (json_int_t)getpid(), "address",
 		uplink->agent->socket, "cpus", cpus_usable(config->cgroup));
 
 	uplink->hello_id = link_next_id(uplink->link);
@@ -145,14 +145,15 @@ static void try_connect(void *arg)
 		lost(uplink, "no answer");
 		return;
 	}
-	uplink->link = link_connect(agent->loop, agent->config->ctld, "agent", &handlers,
-		uplink, &uplink->last);
+	uplink->link = link_connect(agent->loop, agent->config->ctld, "agent",
+		&handlers, uplink, &uplink->last);
 	if (uplink->link)
 		link_set_name(uplink->link, "daemon");
 	else if (uplink->ever_told || uplink->retry_s < last_retry_s)
 		log_debug("uplink", "%s", uplink->last.text);
 	/* While asking, this is the limit for the answer. */
-	loop_timer_start(uplink->retry, uplink->link ? answer_limit_s : uplink->retry_s);
+	loop_timer_start(
+		uplink->retry, uplink->link ? answer_limit_s : uplink->retry_s);
 	if (!uplink->link && (uplink->retry_s *= 1.5) > last_retry_s)
 		uplink->retry_s = last_retry_s;
 }
@@ -233,7 +234,8 @@ int uplink_send(struct uplink *uplink, enum msg_type type, json_t *body_take)
 
 double uplink_away_s(const struct uplink *uplink)
 {
-	return uplink->told ? 0 : loop_now_s(uplink->agent->loop) - uplink->away_since_s;
+	return uplink->told ? 0
+			    : loop_now_s(uplink->agent->loop) - uplink->away_since_s;
 }
 
 size_t uplink_queued(const struct uplink *uplink)

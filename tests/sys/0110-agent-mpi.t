@@ -105,7 +105,7 @@ def notices_a_dead_agent():
 
 
 def is_killed():
-    """world.kill on all nodes leaves nothing within its grace"""
+    """world.kill on all nodes leaves nothing within its grace, and says nothing"""
     with Scene(nodes=NODES) as scene:
         relay = begin(scene)
         begun = time.monotonic()
@@ -113,6 +113,7 @@ def is_killed():
         relay.all(NODES, "world.exited")
         assert time.monotonic() - begun < 3
         assert is_gone(scene)
+        assert not [m.raw for m in relay.heard["n1"] if m.get("stream") == 2]
 
 
 def trains_without_a_daemon():

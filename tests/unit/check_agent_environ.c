@@ -49,10 +49,10 @@ static const struct {
 
 START_TEST(each_name_passes_or_does_not)
 {
-	ck_assert_msg(!environ_allowed(entries[_i].entry) == !entries[_i].own, "%s (own)",
-		entries[_i].entry);
-	ck_assert_msg(!environ_passes(entries[_i].entry) == !entries[_i].job, "%s (job)",
-		entries[_i].entry);
+	ck_assert_msg(!environ_allowed(entries[_i].entry) == !entries[_i].own,
+		"%s (own)", entries[_i].entry);
+	ck_assert_msg(!environ_passes(entries[_i].entry) == !entries[_i].job,
+		"%s (job)", entries[_i].entry);
 }
 END_TEST
 

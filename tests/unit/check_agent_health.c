@@ -24,19 +24,19 @@ static const struct {
 	const char *job_in_the_end;
 } tree[] = {
 	{ 1, 0, 0, 0, "", 0, "" },
-	{ 40, 1, 1, 1, "", 0, "" },        /* what has started the agent */
-	{ 50, 40, 1, 0, "", 0, "" },       /* the agent is not its own victim */
-	{ 60, 50, 0, 1, "j1", 1, "j1" },   /* a worker */
-	{ 61, 60, 0, 0, "", 1, "j1" },     /* its child, without an environment */
+	{ 40, 1, 1, 1, "", 0, "" },      /* what has started the agent */
+	{ 50, 40, 1, 0, "", 0, "" },     /* the agent is not its own victim */
+	{ 60, 50, 0, 1, "j1", 1, "j1" }, /* a worker */
+	{ 61, 60, 0, 0, "", 1, "j1" },   /* its child, without an environment */
 	{ 62, 61, 0, 0, "", 1, "j1" },
-	{ 63, 50, 0, 0, "", 1, "" },       /* an orphan that has shed everything */
+	{ 63, 50, 0, 0, "", 1, "" }, /* an orphan that has shed everything */
 	{ 64, 60, 0, 1, "j2", 1, "j2" },
-	{ 70, 1, 0, 1, "j1", 1, "j1" },    /* adopted by init */
-	{ 71, 70, 0, 0, "", 0, "j1" },     /* its child: found once that is gone */
-	{ 80, 1, 1, 0, "", 1, "" },        /* in the cgroup */
-	{ 90, 1, 0, 0, "", 0, "" },        /* somebody else's */
-	{ 91, 40, 0, 0, "", 0, "" },       /* a sibling of the agent */
-	{ 95, 94, 0, 0, "", 0, "" },       /* its parent was not seen */
+	{ 70, 1, 0, 1, "j1", 1, "j1" }, /* adopted by init */
+	{ 71, 70, 0, 0, "", 0, "j1" },  /* its child: found once that is gone */
+	{ 80, 1, 1, 0, "", 1, "" },     /* in the cgroup */
+	{ 90, 1, 0, 0, "", 0, "" },     /* somebody else's */
+	{ 91, 40, 0, 0, "", 0, "" },    /* a sibling of the agent */
+	{ 95, 94, 0, 0, "", 0, "" },    /* its parent was not seen */
 };
 
 START_TEST(ours_are_descendants_members_of_the_cgroup_and_the_marked)
@@ -167,7 +167,8 @@ START_TEST(orphans_are_found_and_killed_and_another_claims_process_is_not)
 	char answer;
 
 	snprintf(mine, sizeof(mine), "claim-%d", (int)getpid());
-	snprintf(other, sizeof(other), "claim-%d0", (int)getpid()); /* begins the same */
+	snprintf(
+		other, sizeof(other), "claim-%d0", (int)getpid()); /* begins the same */
 	others.agent = getpid();
 	foreign = start_sleeper(other);
 	marked = start_sleeper(mine);
@@ -227,7 +228,8 @@ START_TEST(markers_are_read_with_job_and_generation)
 	ck_assert_uint_eq(set.n, 1);
 	ck_assert_str_eq(set.procs[0].job, "j1");
 	ck_assert_int_eq(set.procs[0].generation, 3);
-	ck_assert_ptr_nonnull(strstr(health_describe(&set, text, sizeof(text)), "sleep["));
+	ck_assert_ptr_nonnull(
+		strstr(health_describe(&set, text, sizeof(text)), "sleep["));
 	ck_assert_int_eq(health_signal(&set.procs[0], SIGKILL), 1);
 	waitpid(pid, NULL, 0);
 	health_fini(&set);
@@ -241,8 +243,10 @@ int main(void)
 	SRunner *runner = srunner_create(suite);
 	int failed;
 
-	tcase_add_test(tcase, ours_are_descendants_members_of_the_cgroup_and_the_marked);
-	tcase_add_test(tcase, orphans_are_found_and_killed_and_another_claims_process_is_not);
+	tcase_add_test(
+		tcase, ours_are_descendants_members_of_the_cgroup_and_the_marked);
+	tcase_add_test(
+		tcase, orphans_are_found_and_killed_and_another_claims_process_is_not);
 	tcase_add_test(tcase, a_pid_that_is_used_again_is_not_signalled);
 	tcase_add_test(tcase, markers_are_read_with_job_and_generation);
 	suite_add_tcase(suite, tcase);

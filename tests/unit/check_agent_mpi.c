@@ -15,14 +15,16 @@ static const struct {
 	const char *args[WORDS_MAX];
 	const char *argv; /* joined by "|" */
 } cases[] = {
-	{ { " orted", "--daemonize", "-mca", "ess", "\"env\"", "-mca", "ess_base_vpid", "2" },
+	{ { " orted", "--daemonize", "-mca", "ess", "\"env\"", "-mca", "ess_base_vpid",
+		  "2" },
 		"orted|-mca|ess|env|-mca|ess_base_vpid|2" },
-	{ { "orted", "-mca", "orte_node_regex", "\"vm,[3:240].0.0.1,[3:240].0.0.2@0(3)\"" },
+	{ { "orted", "-mca", "orte_node_regex",
+		  "\"vm,[3:240].0.0.1,[3:240].0.0.2@0(3)\"" },
 		"orted|-mca|orte_node_regex|vm,[3:240].0.0.1,[3:240].0.0.2@0(3)" },
 	{ { "orted", "-mca", "orte_hnp_uri", "\"2081226752.0;tcp://127.0.0.1:42013\"" },
 		"orted|-mca|orte_hnp_uri|2081226752.0;tcp://127.0.0.1:42013" },
-	{ { "(", "test", "!", "-r", "./.profile", "||", ".", "./.profile;", " orted", "-mca",
-		  "ess", "\"env\"", ")" },
+	{ { "(", "test", "!", "-r", "./.profile", "||", ".", "./.profile;", " orted",
+		  "-mca", "ess", "\"env\"", ")" },
 		"orted|-mca|ess|env" },
 	{ { "/opt/ompi/bin/orted", "-np", "1" }, "orted|-np|1" },
 	{ { "orted", "\"\"", "x" }, "orted||x" },
@@ -49,7 +51,8 @@ static const char *join(char **argv, char *buf, size_t size)
 {
 	buf[0] = '\0';
 	for (size_t i = 0; argv[i]; i++)
-		snprintf(buf + strlen(buf), size - strlen(buf), "%s%s", i ? "|" : "", argv[i]);
+		snprintf(buf + strlen(buf), size - strlen(buf), "%s%s", i ? "|" : "",
+			argv[i]);
 	return buf;
 }
 
@@ -114,7 +117,8 @@ START_TEST(mpirun_is_called_by_numbers_and_ends_with_the_command)
 	/* Each parameter once: twice is fatal for mpirun. */
 	for (int i = 0; i < n; i++)
 		for (int k = i + 1; k < n; k++)
-			ck_assert(strcmp(argv[i], "--mca") || strcmp(argv[k], "--mca") ||
+			ck_assert(strcmp(argv[i], "--mca") ||
+				  strcmp(argv[k], "--mca") ||
 				  strcmp(argv[i + 1], argv[k + 1]));
 	free(argv);
 	what.rsh = "/my programs/malle-rsh";
@@ -165,7 +169,8 @@ static const struct {
 	{ "[vm:12] plm:rsh: Warning: setpgid(5,5) failed in parent with errno=x\nrest",
 		"rest", "" },
 	{ "a\n[vm:12] plm:rsh: Warning: setpgid(5,5) failed\nb\n", "a\nb\n", "" },
-	{ "WARNING: local probe returned unhandled shell:unknown assuming bash\n", "", "" },
+	{ "WARNING: local probe returned unhandled shell:unknown assuming bash\n", "",
+		"" },
 	{ "WARNING: your own\n", "WARNING: your own\n", "" },
 	{ "[1/100] loss 3\n", "[1/100] loss 3\n", "" },
 	{ "[1/100] lo", "", "[1/100] lo" },
@@ -181,7 +186,8 @@ START_TEST(two_lines_of_mpiruns_are_left_out)
 	char stays[256] = "";
 	int keep;
 
-	while (done < size && (used = output_judge(bytes + done, size - done, &keep)) > 0) {
+	while (done < size &&
+		(used = output_judge(bytes + done, size - done, &keep)) > 0) {
 		if (keep)
 			strncat(stays, bytes + done, used);
 		done += used;
@@ -202,7 +208,8 @@ int main(void)
 
 	tcase_add_loop_test(tcase, what_mpirun_hands_over_is_taken_apart, 0, N(cases));
 	tcase_add_test(tcase, mpirun_is_called_by_numbers_and_ends_with_the_command);
-	tcase_add_loop_test(tcase, nodes_have_numbers_that_lead_back_to_them, 0, N(hosts));
+	tcase_add_loop_test(
+		tcase, nodes_have_numbers_that_lead_back_to_them, 0, N(hosts));
 	tcase_add_loop_test(tcase, two_lines_of_mpiruns_are_left_out, 0, N(outputs));
 	suite_add_tcase(suite, tcase);
 	srunner_run_all(runner, CK_NORMAL);

@@ -16,12 +16,13 @@ static struct msg message(enum msg_type type, json_t *body)
 static struct part *make(const char *self, int nproc)
 {
 	struct msg start = message(MSG_WORLD_START,
-		json_pack("{s:s, s:I, s:[sss], s:i, s:i, s:s, s:s, s:[s], s:[], s:s, s:i, s:i, "
+		json_pack("{s:s, s:I, s:[sss], s:i, s:i, s:s, s:s, s:[s], s:[], s:s, "
+			  "s:i, s:i, "
 			  "s:s}",
-			"job", "j1", "generation", (json_int_t)3, "world_nodes", "n1", "n2",
-			"n3", "nproc", nproc, "restarts", 0, "launcher", "env", "mode", "swap",
-			"argv", "true", "env", "cwd", "/", "min_nodes", 1, "max_nodes", 4,
-			"spool", "/spool"));
+			"job", "j1", "generation", (json_int_t)3, "world_nodes", "n1",
+			"n2", "n3", "nproc", nproc, "restarts", 0, "launcher", "env",
+			"mode", "swap", "argv", "true", "env", "cwd", "/", "min_nodes",
+			1, "max_nodes", 4, "spool", "/spool"));
 	struct err err;
 	struct part *part = part_create(&start, self, &err);
 
@@ -32,8 +33,9 @@ static struct part *make(const char *self, int nproc)
 static struct part_worker *join(struct part *part, int local_rank)
 {
 	struct err err;
-	struct part_worker *worker = part_join(part,
-		(long long)part->index * part->nproc + local_rank, local_rank, 100, &err);
+	struct part_worker *worker =
+		part_join(part, (long long)part->index * part->nproc + local_rank,
+			local_rank, 100, &err);
 
 	ck_assert_ptr_nonnull(worker);
 	worker->link = somebody;
@@ -99,11 +101,9 @@ static const struct {
 	long long rank;
 	int local_rank, errnum;
 } joins[] = {
-	{ 2, 0, 0 },
-	{ 3, 1, EEXIST }, /* the test has let it in before */
-	{ 4, 2, EINVAL }, /* more than there are on a node */
-	{ 2, 1, EINVAL },
-	{ 0, 0, EINVAL }, /* another node's */
+	{ 2, 0, 0 }, { 3, 1, EEXIST },      /* the test has let it in before */
+	{ 4, 2, EINVAL },                   /* more than there are on a node */
+	{ 2, 1, EINVAL }, { 0, 0, EINVAL }, /* another node's */
 };
 
 START_TEST(a_worker_joins_at_its_own_rank_only)
@@ -317,7 +317,8 @@ int main(void)
 	tcase_add_loop_test(tcase, a_worker_joins_at_its_own_rank_only, 0, N(joins));
 	tcase_add_test(tcase, nobody_joins_a_world_that_ends);
 	tcase_add_test(tcase, a_part_is_ready_when_all_its_workers_are);
-	tcase_add_loop_test(tcase, an_answer_is_given_for_all_workers_together, 0, N(tallies));
+	tcase_add_loop_test(
+		tcase, an_answer_is_given_for_all_workers_together, 0, N(tallies));
 	tcase_add_test(tcase, a_part_that_does_not_train_says_no_at_once);
 	tcase_add_test(tcase, only_the_newest_proposal_is_alive);
 	tcase_add_test(tcase, another_daemon_may_count_from_one_again);

@@ -55,8 +55,9 @@ static void write_file(const char *path, char byte, size_t size)
 /* A worker has saved: file "state-STEP" of STEP bytes. */
 static int saved(long long step)
 {
-	struct store_entry what = { .generation = 1, .step = step, .cursor = step * 8,
-		.bytes = step };
+	struct store_entry what = {
+		.generation = 1, .step = step, .cursor = step * 8, .bytes = step
+	};
 	struct err err;
 	char name[32], path[160];
 
@@ -136,7 +137,9 @@ static const struct {
 
 START_TEST(only_a_whole_file_of_the_directory_is_a_state)
 {
-	struct store_entry what = { .generation = 1, .step = 3, .bytes = files[_i].bytes };
+	struct store_entry what = {
+		.generation = 1, .step = 3, .bytes = files[_i].bytes
+	};
 	char path[160], link[160];
 	struct err err;
 	int rc;
@@ -344,13 +347,15 @@ int main(void)
 	tcase_add_checked_fixture(tcase, setup, teardown);
 	tcase_add_loop_test(tcase, the_newest_two_are_kept, 0, N(orders));
 	tcase_add_test(tcase, a_job_that_goes_back_forgets_what_came_after);
-	tcase_add_loop_test(tcase, only_a_whole_file_of_the_directory_is_a_state, 0, N(files));
+	tcase_add_loop_test(
+		tcase, only_a_whole_file_of_the_directory_is_a_state, 0, N(files));
 	tcase_add_loop_test(
 		tcase, a_claim_or_job_that_is_no_file_name_is_refused, 0, N(names));
 	tcase_add_test(tcase, a_directory_that_others_may_use_is_refused);
 	tcase_add_test(tcase, half_written_files_of_the_dead_are_removed);
 	tcase_add_test(tcase, a_dropped_job_leaves_nothing_and_an_agent_leaves_nothing);
-	tcase_add_test(tcase, a_copy_that_is_killed_at_any_system_call_leaves_a_whole_state);
+	tcase_add_test(
+		tcase, a_copy_that_is_killed_at_any_system_call_leaves_a_whole_state);
 	tcase_add_test(tcase, a_copy_removes_what_was_abandoned_long_ago);
 	suite_add_tcase(suite, tcase);
 	srunner_run_all(runner, CK_NORMAL);
