@@ -188,7 +188,7 @@ static void climb_twice(struct climb *climb, struct share *shares)
 int solve_greedy(const struct problem *problem, struct solution *out, struct err *err)
 {
 	struct choices choices = {NULL, NULL, 0};
-	struct climb climb = {NULL};
+	struct climb climb = { .choices = NULL };
 	int rc = choices_init(&choices, problem);
 
 	if (rc == 0)

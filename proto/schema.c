@@ -297,6 +297,7 @@ static const struct field state_data[] = {
 	F_STEP(REQ),
 	{ "offset", FIELD_INT, REQ, 0, BIG, "bytes", "of these raw bytes" },
 	{ "bytes", FIELD_INT, REQ, 0, BIG, "bytes", "of the whole" },
+	F_CURSOR(OPT),
 	END
 };
 
