@@ -33,6 +33,10 @@
  *                           -> the incumbent (it is a column of the core, so
  *                              "infeasible" can only be numerical)
  *
+ * With the DP's optimum to start from, the search is a check of it, which rough
+ * curves can make long: it ends after CHECK_NODES nodes of the tree, a number and
+ * not a time, so that the same problem has the same answer.
+ *
  * The bound is worked out from the duals by weak duality, not read off: it holds
  * even where simplex was a little wrong about its optimum.
  */
@@ -40,15 +44,17 @@
 
 #include <errno.h>
 #include <glpk.h>
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "allocator/milp_model.h"
 
-#define GAIN_MAX 1000.0 /* largest coefficient: GLPK's tolerances are absolute */
-#define GUESS	 1e-4	/* first guess of optimum to bound, of all gain */
-#define WIDEN	 8
+#define GAIN_MAX    1000.0 /* largest coefficient: GLPK's tolerances are absolute */
+#define GUESS       1e-4   /* first guess of optimum to bound, of all gain */
+#define WIDEN       8
+#define CHECK_NODES 300 /* of the tree, where the DP has proven it already */
 
 struct search {
 	const struct problem *problem;
@@ -58,10 +64,11 @@ struct search {
 	void *arg;
 	double limit_s;
 	glp_prob *core;
-	int *core_columns; /* the model's column of each core column, from 1 */
-	double factor;	   /* from gains to GLPK's objective */
-	double tie;	   /* no better than this is no better */
-	double tree_bound; /* in GLPK's objective */
+	int *core_columns;          /* the model's column of each core column, from 1 */
+	double factor;              /* from gains to GLPK's objective */
+	double tie;                 /* no better than this is no better */
+	double tree_bound;          /* in GLPK's objective */
+	long nodes_seen, nodes_max; /* of the tree */
 };
 
 /* --- GLPK ------------------------------------------------------------------------ */
@@ -98,9 +105,9 @@ static void add_to_glpk(
 {
 	const struct class *class = &search->model.classes[column->class];
 	int at = glp_add_cols(lp, 1), n = 2;
-	int rows[4] = {
-		0, column->class + 1, row_of_kind(search, column->share.kind), 0};
-	double values[4] = {0, 1, column->share.nodes, column->share.nodes};
+	int rows[4] = { 0, column->class + 1, row_of_kind(search, column->share.kind),
+		0 };
+	double values[4] = { 0, 1, column->share.nodes, column->share.nodes };
 
 	if (class->limit >= 0)
 		rows[++n] = row_of_limit(search, class->limit);
@@ -231,7 +238,7 @@ static int read_counts(const struct search *search, glp_prob *lp,
 	if (!next)
 		return -1;
 	for (size_t j = 0; j < search->problem->n_jobs; j++)
-		shares[j] = (struct share){0, 0};
+		shares[j] = (struct share){ 0, 0 };
 	for (int at = glp_get_num_cols(search->core); at >= 1; at--) {
 		const struct column *column =
 			&search->model.columns[search->core_columns[at]];
@@ -291,6 +298,8 @@ static void on_tree(glp_tree *tree, void *arg)
 		best = glp_ios_best_node(tree);
 		if (best != 0)
 			search->tree_bound = glp_ios_node_bound(tree, best);
+		if (++search->nodes_seen > search->nodes_max)
+			glp_ios_terminate(tree);
 		break;
 	case GLP_IHEUR:
 		if (glp_ios_node_level(tree, glp_ios_curr_node(tree)) == 0)
@@ -408,6 +417,7 @@ int solve_milp(const struct problem *problem, enum solver first, double limit_s,
 		.arg = arg,
 		.limit_s = limit_s,
 		.factor = 1,
+		.nodes_max = first == SOLVER_DP ? CHECK_NODES : LONG_MAX,
 	};
 	int rc = first == SOLVER_DP ? solve_dp(problem, out, err)
 				    : solve_greedy(problem, out, err);
