@@ -72,9 +72,21 @@ static void count_failure(struct ctld *ctld, struct job *job, const struct world
 			"it failed too often without progress");
 }
 
+/* Without this world the job has none that trains: it is not only rolled back. */
+static int job_depends_on(const struct world *world)
+{
+	const struct job *job = world->job;
+
+	if (job->current == world)
+		return 1;
+	return job->rescale && job->rescale->to == world &&
+	       (!job->current || job->current->phase == WORLD_LEFT);
+}
+
 void life_world_lost(struct ctld *ctld, struct world *world, const char *why, int by_node)
 {
 	struct job *job;
+	int depends;
 
 	if (!world || world->killed == 2 || world->buried)
 		return;
@@ -89,14 +101,15 @@ void life_world_lost(struct ctld *ctld, struct world *world, const char *why, in
 	world->phase = WORLD_EXITING;
 	world->ended_at_s = now(ctld);
 	order_world_kill(world, 0);
+	depends = job_depends_on(world);
 	if (job->current == world) {
 		job->current = NULL;
 		life_job_runs(ctld, job, why);
-		if (!by_node)
-			count_failure(ctld, job, world);
-		else
-			job->failures++;
 	}
+	if (depends && !by_node)
+		count_failure(ctld, job, world);
+	else if (depends)
+		job->failures++;
 	rescale_forget_world(world);
 	if (job->rescale)
 		rescale_advance(job->rescale);
@@ -168,22 +181,27 @@ static int cut_short(const struct world *world)
 	return 0;
 }
 
-/* The last process of a world is gone. */
+/*
+ * The last process of a world is gone.  The job ends with its last world, which
+ * need not be the one that finished: another may have been coming up meanwhile.
+ */
 static void bury(struct ctld *ctld, struct world *world)
 {
 	struct job *job = world->job;
-	int left = world->phase == WORLD_LEFT, code = world->code, again = cut_short(world);
+	int code = world->code;
 
+	if (world->finished && job->state != JOB_ENDED) {
+		job->finished = world_all_left(world) && !cut_short(world);
+		job->exit_code = code;
+	}
 	if (job->current == world)
 		job->current = NULL;
 	put_away(ctld, world);
 	cycle_poke(ctld->cycle, "world gone");
-	if (job->state == JOB_ENDED || !left || job->worlds)
+	if (job->state == JOB_ENDED || job->worlds)
 		return;
-	if (job->finished && again)
-		job->finished = 0;
-	else if (job->finished)
-		life_job_end(ctld, job, code, "done");
+	if (job->finished)
+		life_job_end(ctld, job, job->exit_code, "done");
 	else if (job->cancelled)
 		life_job_end(ctld, job, code ? code : EXIT_PREEMPTED, "cancelled");
 }
@@ -203,9 +221,11 @@ void life_world_changed(struct ctld *ctld, struct world *world)
 		world->ended_at_s = now(ctld);
 		ctld_account(ctld);
 	}
+	if (world->launcher_exited && world->ended_at_s == 0)
+		world->ended_at_s = now(ctld);
 	if (world->launcher_exited && wanted_world(world)) {
 		world_ended_itself(ctld, world);
-		if (job->state == JOB_ENDED || world->buried)
+		if (world->buried)
 			return;
 	}
 	if (world_all_exited(world)) {
@@ -412,8 +432,9 @@ void life_job_tick(struct ctld *ctld, struct job *job)
 	double t = now(ctld);
 
 	for (struct world *world = job->worlds; world; world = next) {
-		double limit_s =
-			world->finished || job->cancelled ? LAST_WORDS_S : EXIT_LIMIT_S;
+		int by_itself = world->finished || job->cancelled ||
+			(world->launcher_exited && world->code == 0);
+		double limit_s = by_itself ? LAST_WORDS_S : EXIT_LIMIT_S;
 
 		next = world->next;
 		if (world->ended_at_s > 0 && !world->killed &&

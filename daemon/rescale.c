@@ -42,6 +42,7 @@
 #define AGREE_TRIES 8
 #define LEAVE_LIMIT_S 10.0
 #define HANDOVER_LIMIT_S 30.0
+#define PAUSE_MAX_S 3600.0 /* the clocks of nodes may say anything */
 
 enum from_state { FROM_RUNNING, FROM_ASKED, FROM_AGREED, FROM_LEFT, FROM_GONE };
 enum to_state { TO_NONE, TO_COMING, TO_READY, TO_FAILED };
@@ -176,8 +177,9 @@ void rescale_answered(struct world *world, struct member *member, int proposal, 
 		proposal != rescale->proposal)
 		return; /* of an older proposal, or nobody waits for it */
 	if (!agreed) {
-		rescale->tries++;
-		propose(rescale);
+		/* Too often: a worker that is no more says no at once, for ever. */
+		if (++rescale->tries <= AGREE_TRIES)
+			propose(rescale);
 		return;
 	}
 	member->answered = proposal;
@@ -220,7 +222,7 @@ static void close_transaction(struct rescale *rescale, const char *result, doubl
 		rescale->forced, pause_s);
 	if (failed) {
 		job->counts[COUNT_FAILED]++;
-		job->retry_at_s = now(rescale) + 2;
+		job->retry_at_s = fmax(job->retry_at_s, now(rescale) + 2);
 		if (rescale->to_n == job->probed_nodes)
 			prober_rescale_failed(job->prober, rescale->to_n, now(rescale));
 	}
@@ -293,8 +295,7 @@ void rescale_progress(struct world *world, long long step, double t_wall_s)
 
 		pause_s = t_wall_s - rescale->left_wall_s -
 			(steps > 1 ? steps : 1) * world->job->step_s;
-		if (pause_s < 0)
-			pause_s = 0;
+		pause_s = fmin(fmax(pause_s, 0), PAUSE_MAX_S);
 		pauses_add(&world->job->pauses, pause_s);
 		learn_cost(rescale->to_n > rescale->from_n ? &world->job->grow_cost_s
 							   : &world->job->shrink_cost_s,
@@ -433,8 +434,12 @@ static void expire(struct rescale *rescale)
 					     : rescale->to->first_ready_at_s;
 
 		/* Without an old world a program that never joins may take its time. */
-		if (since > 0 && t - since > limit_s)
+		if (since <= 0 || t - since <= limit_s)
+			return;
+		if (rescale->from)
 			life_world_end(ctld, rescale->to, "it was not ready in time");
+		else
+			life_world_lost(ctld, rescale->to, "it was not ready in time", 0);
 	} else if (rescale->phase == PHASE_HANDOVER &&
 		t - rescale->go_s > HANDOVER_LIMIT_S + 4 * rescale->job->step_s) {
 		life_world_lost(ctld, rescale->to, "it made no step", 0);
