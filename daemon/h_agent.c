@@ -28,6 +28,10 @@
 #include "daemon/rescale.h"
 #include "proto/log.h"
 
+/* What a worker says of its steps is divided by, and waited for. */
+#define STEP_MIN_S 1e-6
+#define STEP_MAX_S 3600.0
+
 static struct world *find_world(struct peer *peer, const struct msg *msg, struct member **member)
 {
 	struct job *job = jobs_find(peer->ctld->jobs, msg_str(msg, "job"));
@@ -125,6 +129,24 @@ static void drop_untold(struct ctld *ctld, struct node *node)
 	}
 }
 
+/* Worlds that it told of: what was said follows.  The next one has to tell anew. */
+static void follow_told(struct ctld *ctld, struct node *node)
+{
+	for (size_t i = 0; i < jobs_count(ctld->jobs); i++) {
+		struct world *next;
+
+		for (struct world *world = jobs_at(ctld->jobs, i)->worlds; world; world = next) {
+			struct member *member = world_member(world, node);
+
+			next = world->next;
+			if (!member)
+				continue;
+			member->told = 0;
+			life_world_changed(ctld, world);
+		}
+	}
+}
+
 static void on_ready(struct peer *peer, const struct msg *msg)
 {
 	struct ctld *ctld = peer->ctld;
@@ -136,14 +158,7 @@ static void on_ready(struct peer *peer, const struct msg *msg)
 	log_info("agent", "node %s is there claim=%s pid=%d", node->name, node->claim,
 		(int)node->agent_pid);
 	drop_untold(ctld, node);
-	for (size_t i = 0; i < jobs_count(ctld->jobs); i++)
-		for (struct world *world = jobs_at(ctld->jobs, i)->worlds; world;
-			world = world->next)
-			if (world_member(world, node)) {
-				world_member(world, node)->told = 0;
-				life_world_changed(ctld, world);
-				break;
-			}
+	follow_told(ctld, node);
 	ctld_node_changed(ctld, node);
 	cycle_poke(ctld->cycle, "node joined");
 }
@@ -221,7 +236,7 @@ static void observe(struct ctld *ctld, struct world *world, const struct msg *ms
 	job->step = sample.step;
 	job->cursor = sample.cursor;
 	if (msg_has(msg, "step_s"))
-		job->step_s = msg_real(msg, "step_s");
+		job->step_s = fmin(fmax(msg_real(msg, "step_s"), STEP_MIN_S), STEP_MAX_S);
 	cycle_observe(ctld->cycle, job, &sample);
 }
 
