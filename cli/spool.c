@@ -2,11 +2,11 @@
  * spool.c - the directory for the state of a job without nodes.
  *
  * When the last node of a job closes, an agent leaves the job's state in its
- * spool, as the user, in a file of a fixed name.  So two jobs may not share
- * one, and the default is a directory for each job below .malle in the working
+ * spool, as the user, in a file of a fixed name.  So each job has a directory
+ * of its own, below the one that the user names or below .malle in the working
  * directory, which on a cluster is where all nodes can see it.  It is removed
- * with the job; what a cancelled or failed job has left is kept, because it may
- * be hours of training.
+ * with the job, and nothing else ever is; what a cancelled or failed job has left
+ * is kept, because it may be hours of training.
  */
 #include "cli/spool.h"
 
@@ -52,9 +52,9 @@ char *spool_create(
 	if (!wanted)
 		rc = asprintf(&path, "%s/.malle/%s", cwd, token);
 	else if (wanted[0] == '/')
-		rc = asprintf(&path, "%s", wanted);
+		rc = asprintf(&path, "%s/%s", wanted, token);
 	else
-		rc = asprintf(&path, "%s/%s", cwd, wanted);
+		rc = asprintf(&path, "%s/%s/%s", cwd, wanted, token);
 	if (rc < 0) {
 		err_set(err, ENOMEM, "spool directory: out of memory");
 		return NULL;
@@ -89,11 +89,14 @@ int spool_remove(const char *spool, int with_state)
 		remove_files(spool);
 	if (rmdir(spool) < 0)
 		return errno == ENOTEMPTY || errno == EEXIST;
-	/* .malle itself goes with its last job. */
+	/* .malle itself goes with its last job; a directory of the user's stays. */
 	parent = strdup(spool);
 	if (parent) {
-		*strrchr(parent, '/') = '\0';
-		rmdir(parent);
+		char *slash = strrchr(parent, '/');
+
+		*slash = '\0';
+		if (slash - parent >= 7 && !strcmp(slash - 7, "/.malle"))
+			rmdir(parent);
 	}
 	free(parent);
 	return 0;

@@ -320,6 +320,24 @@ def spools(work):
         equal(os.listdir(work.path(".malle")), [os.path.basename(spool)])
 
 
+@test("two jobs may name one spool directory, and what else is in it stays")
+def named_spool(work):
+    os.mkdir(work.path("mine"))
+    with open(work.path("mine/thesis"), "w") as file:
+        file.write("years")
+    with FakeCtld(work.sock) as ctld:
+        spools = set()
+        for n in (1, 2):
+            ctld.state = {"state": "waiting", "generation": 0, "nodes": "", "n_nodes": 0}
+            run = work.start(RUN, "--spool=mine", "true")
+            spools.add(ctld.wait_for("job.submit", n)["spool"])
+            ctld.wait_for("job.attach", n)
+            ctld.tell_state("ended", exit_code=0)
+            equal(finish(run)[0], 0)
+        equal(len(spools), 2)
+    equal(os.listdir(work.path("mine")), ["thesis"])
+
+
 @test("output comes through raw, each stream to its own, and the exit code too")
 def streams(work):
     raw = bytes(range(256)) * 300
