@@ -140,7 +140,7 @@ static void on_written(void *arg)
 
 static void job_ended(struct run *run, int code)
 {
-	if (run->submit.own_spool && spool_remove(run->submit.spool, code == 0))
+	if (spool_remove(run->submit.spool, code == 0))
 		tell(run, "job %s: its state is kept in %s", run->job,
 			run->submit.spool);
 	finish(run, code);
@@ -149,7 +149,7 @@ static void job_ended(struct run *run, int code)
 static void refused(struct run *run, int code, const char *text)
 {
 	tell(run, "%s", text);
-	if (!run->job[0] && run->submit.spool && run->submit.own_spool)
+	if (!run->job[0] && run->submit.spool)
 		spool_remove(run->submit.spool, 1);
 	finish(run, code);
 }

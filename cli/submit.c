@@ -104,14 +104,13 @@ int submit_init(
 		return EXIT_NO_INPUT;
 	}
 	make_token(token);
-	submit->own_spool = !options->spool;
 	submit->spool = spool_create(options->spool, cwd, token, err);
 	if (!submit->spool)
 		code = errno == EACCES || errno == EPERM ? EXIT_NOT_ALLOWED
 							 : EXIT_WRITE_FAILED;
 	else if (fill_body(submit, options, cwd, token, err) < 0)
 		code = EXIT_BAD_DATA;
-	if (code == EXIT_BAD_DATA && submit->own_spool)
+	if (code == EXIT_BAD_DATA)
 		spool_remove(submit->spool, 1);
 	free(cwd);
 	return code;

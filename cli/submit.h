@@ -10,7 +10,6 @@
 struct submit {
 	json_t *body;	 /* of job.submit */
 	char *spool;	 /* absolute; made */
-	int own_spool;	 /* made for this job alone: ours to remove */
 	size_t left_out; /* variables of the environment that are not UTF-8 */
 };
 
