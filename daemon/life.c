@@ -117,6 +117,26 @@ void life_world_lost(struct ctld *ctld, struct world *world, const char *why, in
 	cycle_poke(ctld->cycle, "world lost");
 }
 
+static int any_left(const struct world *world)
+{
+	for (size_t i = 0; i < world->n_members; i++)
+		if (world->members[i].left)
+			return 1;
+	return 0;
+}
+
+/*
+ * Some members have left, others have not said so yet.  Agents are heard in any
+ * order: that the launcher has ended says nothing before the last of them.
+ */
+static int is_leaving(const struct world *world)
+{
+	for (size_t i = 0; i < world->n_members; i++)
+		if (!world->members[i].left && !world->members[i].exited)
+			return any_left(world);
+	return 0;
+}
+
 /* The launcher ended by itself: a normal end, or a failure. */
 static void world_ended_itself(struct ctld *ctld, struct world *world)
 {
@@ -128,7 +148,7 @@ static void world_ended_itself(struct ctld *ctld, struct world *world)
 			"cancelled");
 	} else if (job->current && job->current != world) {
 		life_world_lost(ctld, world, "its launcher exited before it was ready", 0);
-	} else if (world->code == 0) {
+	} else if (world->code == 0 && (world->finished || !any_left(world))) {
 		life_job_end(ctld, job, 0, "done");
 	} else if (!world_any_ready(world) && job->n_copies == 0 && job->generation == 1) {
 		life_job_end(ctld, job, world->code, "it failed at its start");
@@ -223,7 +243,7 @@ void life_world_changed(struct ctld *ctld, struct world *world)
 	}
 	if (world->launcher_exited && world->ended_at_s == 0)
 		world->ended_at_s = now(ctld);
-	if (world->launcher_exited && wanted_world(world)) {
+	if (world->launcher_exited && wanted_world(world) && !is_leaving(world)) {
 		world_ended_itself(ctld, world);
 		if (world->buried)
 			return;
