@@ -39,6 +39,7 @@
 #define ADOPT_S 5.0        /* for agents of before to come back */
 #define ACCOUNT_S 10.0     /* between two records of the account */
 #define CLAIM_AGAIN_S 0.2  /* after a claim has ended; doubled while no agent comes */
+#define HELLO_LIMIT_S 30.0 /* for the agent of a claim to come */
 #define RELEASE_LAST_S 1.0 /* before a deadline: then with the workers in it */
 
 /* --- the account ------------------------------------------------------------ */
@@ -193,11 +194,7 @@ static void on_view(const struct sched_view *view, void *arg)
 
 static void lose_node(struct ctld *ctld, struct node *node, const char *why)
 {
-	struct link *link = node->link;
-
-	node->link = NULL;
-	if (link)
-		link_close(link);
+	agent_close(ctld, node);
 	for (size_t i = 0; i < jobs_count(ctld->jobs); i++) {
 		struct job *job = jobs_at(ctld->jobs, i);
 		struct world *next;
@@ -274,6 +271,21 @@ static int all_are_back(struct ctld *ctld)
 	return 1;
 }
 
+/* Its process is there and does not speak: give the claim up, the next may do. */
+static void end_silent_claim(struct ctld *ctld, struct node *node)
+{
+	struct err err = { "" };
+	double now = loop_now_s(ctld->loop);
+
+	if (node->link || node->came || now - node->claimed_at_s < HELLO_LIMIT_S)
+		return;
+	log_warning("claim", "node %s: no agent for %.0f s, given up claim=%s", node->name,
+		now - node->claimed_at_s, node->claim);
+	node->claimed_at_s = now;
+	if (sched_release(ctld->sched, node->claim, &err) != 0)
+		log_warning("claim", "node %s: %s", node->name, err.text);
+}
+
 static void free_buried(struct ctld *ctld)
 {
 	while (ctld->buried) {
@@ -304,6 +316,8 @@ static void on_tick(void *arg)
 
 		if (node->state == NODE_HOLE || node->state == NODE_LEAVING)
 			ctld_node_changed(ctld, node);
+		if (node->claim[0])
+			end_silent_claim(ctld, node);
 	}
 	if (now - ctld->account_at_s > ACCOUNT_S)
 		record_account(ctld);
@@ -363,13 +377,15 @@ static void adopt_claims(struct ctld *ctld)
 
 		if (!node->claim[0])
 			continue;
+		node->claimed_at_s = loop_now_s(ctld->loop);
 		if (sched_adopt(ctld->sched, &claim, &err) != 0) {
 			log_warning("claim", "node %s: %s", node->name, err.text);
 			node_forget_claim(node);
-			continue;
 		}
-		ctld->adopt_until_s = loop_now_s(ctld->loop) + ADOPT_S;
 	}
+	/* Jobs of before are taken up also where no agent is left to wait for. */
+	if (jobs_count(ctld->jobs) > 0 || !all_are_back(ctld))
+		ctld->adopt_until_s = loop_now_s(ctld->loop) + ADOPT_S;
 }
 
 static int restore(struct ctld *ctld, struct restored *restored, struct err *err)

@@ -54,7 +54,8 @@ static void on_hello(struct peer *peer, const struct msg *msg)
 	struct ctld *ctld = peer->ctld;
 	struct node *node = pool_find(ctld->pool, msg_str(msg, "node"));
 
-	if (!may_serve(peer, node, msg_str(msg, "claim"))) {
+	if (!may_serve(peer, node, msg_str(msg, "claim")) ||
+		(peer->node && peer->node != node)) {
 		log_warning("agent", "%s says it is node %s, claim %s: refused",
 			link_name(peer->link), msg_str(msg, "node"), msg_str(msg, "claim"));
 		link_refuse(peer->link, msg->id, EXIT_NOT_ALLOWED,
@@ -62,9 +63,10 @@ static void on_hello(struct peer *peer, const struct msg *msg)
 			msg_str(msg, "claim"));
 		return;
 	}
-	if (node->link && node->link != peer->link)
-		link_close(node->link);
+	if (node->link != peer->link)
+		agent_close(ctld, node);
 	node->link = peer->link;
+	node->releasing = 0; /* an order that was on its way is given again */
 	node->agent_pid = (pid_t)msg_int(msg, "pid");
 	free(node->address);
 	node->address = strdup(msg_str(msg, "address"));
@@ -338,11 +340,11 @@ static void on_output(struct peer *peer, const struct msg *msg)
 
 static void on_rsh_request(struct peer *peer, const struct msg *msg)
 {
-	static long long last_session;
 	struct node *target = pool_find(peer->ctld->pool, msg_str(msg, "node"));
 	struct member *member;
 	struct world *world = find_world(peer, msg, &member);
 	struct rsh_session *session;
+	long long id = peers_next_session(peer->ctld->peers);
 	json_t *body;
 
 	if (!world || !target || !target->link || !world_member(world, target)) {
@@ -352,7 +354,7 @@ static void on_rsh_request(struct peer *peer, const struct msg *msg)
 	}
 	session = calloc(1, sizeof(*session));
 	body = json_pack("{s:s, s:I, s:I, s:O}", "job", world->job->id, "generation",
-		(json_int_t)world->generation, "session", (json_int_t)(last_session + 1),
+		(json_int_t)world->generation, "session", (json_int_t)id,
 		"argv", msg_json(msg, "argv"));
 	if (!session || !body) {
 		free(session);
@@ -362,7 +364,7 @@ static void on_rsh_request(struct peer *peer, const struct msg *msg)
 	}
 	if (msg_has(msg, "env"))
 		json_object_set(body, "env", (json_t *)msg_json(msg, "env"));
-	session->id = ++last_session;
+	session->id = id;
 	session->request = msg->id;
 	session->origin = peer->node;
 	session->target = target;
@@ -373,12 +375,13 @@ static void on_rsh_request(struct peer *peer, const struct msg *msg)
 		json_pack("{s:s}", "text", "started"));
 }
 
-static struct rsh_session *take_session(struct peers *peers, long long id)
+static struct rsh_session *take_session(struct peer *peer, long long id)
 {
 	struct rsh_session *found;
 
-	for (struct rsh_session **at = peers_rsh_sessions(peers); *at; at = &(*at)->next)
-		if ((*at)->id == id) {
+	for (struct rsh_session **at = peers_rsh_sessions(peer->ctld->peers); *at;
+		at = &(*at)->next)
+		if ((*at)->id == id && (*at)->target == peer->node) {
 			found = *at;
 			*at = found->next;
 			return found;
@@ -397,8 +400,7 @@ static void end_session(struct rsh_session *session, int code)
 
 static void on_rsh_exited(struct peer *peer, const struct msg *msg)
 {
-	struct rsh_session *session =
-		take_session(peer->ctld->peers, msg_int(msg, "session"));
+	struct rsh_session *session = take_session(peer, msg_int(msg, "session"));
 
 	if (session)
 		end_session(session, (int)msg_int(msg, "code"));
@@ -431,15 +433,30 @@ static void end_sessions_of(struct ctld *ctld, const struct node *node)
 	}
 }
 
+static void unlink_agent(struct ctld *ctld, struct node *node)
+{
+	node->link = NULL;
+	node->told = 0;
+	end_sessions_of(ctld, node);
+}
+
+void agent_close(struct ctld *ctld, struct node *node)
+{
+	struct link *link = node->link;
+
+	if (!link)
+		return;
+	unlink_agent(ctld, node);
+	peers_close(ctld->peers, link);
+}
+
 void agent_gone(struct peer *peer, const char *why)
 {
 	struct node *node = peer->node;
 
-	if (!node || node->link == NULL)
+	if (!node || node->link != peer->link)
 		return;
-	node->link = NULL;
-	node->told = 0;
-	end_sessions_of(peer->ctld, node);
+	unlink_agent(peer->ctld, node);
 	log_info("agent", "node %s: connection ended: %s", node->name, why);
 	ctld_node_changed(peer->ctld, node);
 }

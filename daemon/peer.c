@@ -24,10 +24,12 @@ struct peers {
 	struct ctld *ctld;
 	struct link_listener *listener;
 	struct peer *peers;
+	struct peer *closed; /* by us; freed at the end of the turn */
 	struct rsh_session *sessions;
+	long long last_session;
 };
 
-static void forget(struct peer *peer)
+static void unlink_peer(struct peer *peer)
 {
 	struct peers *peers = peer->ctld->peers;
 
@@ -36,7 +38,40 @@ static void forget(struct peer *peer)
 			*at = peer->next;
 			break;
 		}
-	free(peer);
+}
+
+static void free_closed(void *arg)
+{
+	struct peers *peers = arg;
+
+	while (peers->closed) {
+		struct peer *peer = peers->closed;
+
+		peers->closed = peer->next;
+		free(peer);
+	}
+}
+
+/* Its handler may be at work, further up: it and its link stay for this turn. */
+static void close_peer(struct peer *peer)
+{
+	struct peers *peers = peer->ctld->peers;
+
+	link_close(peer->link);
+	unlink_peer(peer);
+	peer->next = peers->closed;
+	peers->closed = peer;
+	/* Without memory for this they wait for the next one, or for the end. */
+	loop_defer(peers->ctld->loop, free_closed, peers);
+}
+
+void peers_close(struct peers *peers, struct link *link)
+{
+	for (struct peer *peer = peers->peers; peer; peer = peer->next)
+		if (peer->link == link) {
+			close_peer(peer);
+			return;
+		}
 }
 
 static const struct handler *find_handler(const struct handler *rows, enum msg_type type)
@@ -68,10 +103,10 @@ static void on_gone(struct link *link, const char *why, void *arg)
 	struct peer *peer = arg;
 
 	log_debug("peer", "%s is gone: %s", link_name(link), why);
-	peer->link = NULL;
 	if (peer->role == PEER_AGENT)
 		agent_gone(peer, why);
-	forget(peer);
+	unlink_peer(peer);
+	free(peer);
 }
 
 static const struct link_handlers handlers = { on_msg, on_gone };
@@ -112,6 +147,8 @@ struct peers *peers_create(struct ctld *ctld, struct err *err)
 		return NULL;
 	}
 	peers->ctld = ctld;
+	/* Agents still have sessions of the daemon of before: never the same number. */
+	peers->last_session = (long long)(loop_wall_s(ctld->loop) * 1000);
 	peers->listener = link_listen(ctld->loop, ctld->config.socket, 0666, &auth_peer,
 		ctld->instance, on_link, peers, err);
 	if (!peers->listener) {
@@ -130,10 +167,11 @@ void peers_destroy(struct peers *peers)
 		struct peer *peer = peers->peers;
 
 		peers->peers = peer->next;
-		if (peer->link)
-			link_close(peer->link);
+		link_close(peer->link);
 		free(peer);
 	}
+	loop_undefer(peers->ctld->loop, free_closed, peers);
+	free_closed(peers);
 	while (peers->sessions) {
 		struct rsh_session *session = peers->sessions;
 
@@ -146,6 +184,11 @@ void peers_destroy(struct peers *peers)
 struct rsh_session **peers_rsh_sessions(struct peers *peers)
 {
 	return &peers->sessions;
+}
+
+long long peers_next_session(struct peers *peers)
+{
+	return ++peers->last_session;
 }
 
 json_t *peer_job_state(const struct job *job)
@@ -177,8 +220,7 @@ static void send_to_client(struct peer *peer, enum msg_type type, json_t *body_t
 	if (link_queued(peer->link) > QUEUE_MAX) {
 		log_warning("peer", "%s does not read, let go", link_name(peer->link));
 		json_decref(body_take);
-		link_close(peer->link);
-		peer->link = NULL;
+		close_peer(peer);
 		return;
 	}
 	link_send_raw(peer->link, type, 0, body_take, raw, size);
@@ -186,21 +228,28 @@ static void send_to_client(struct peer *peer, enum msg_type type, json_t *body_t
 
 void peers_tell_state(struct peers *peers, const struct job *job)
 {
-	for (struct peer *peer = peers ? peers->peers : NULL; peer; peer = peer->next)
-		if (peer->attached == job && peer->link)
+	struct peer *next;
+
+	for (struct peer *peer = peers ? peers->peers : NULL; peer; peer = next) {
+		next = peer->next;
+		if (peer->attached == job)
 			send_to_client(peer, MSG_JOB_STATE, peer_job_state(job), NULL, 0);
+	}
 }
 
 void peers_tell_output(
 	struct peers *peers, struct job *job, int stream, const void *data, size_t size)
 {
 	long long offset = job->output_bytes;
+	struct peer *next;
 
 	job_output_keep(job, data, size);
-	for (struct peer *peer = peers->peers; peer; peer = peer->next)
-		if (peer->attached == job && peer->link)
+	for (struct peer *peer = peers->peers; peer; peer = next) {
+		next = peer->next;
+		if (peer->attached == job)
 			send_to_client(peer, MSG_JOB_OUTPUT,
 				json_pack("{s:s, s:i, s:I}", "job", job->id, "stream", stream,
 					"offset", (json_int_t)offset),
 				data, size);
+	}
 }

@@ -15,7 +15,7 @@ enum peer_role { PEER_UNSET = 0, PEER_CLIENT = 1, PEER_AGENT = 2 };
 struct peer {
 	struct peer *next;
 	struct ctld *ctld;
-	struct link *link;
+	struct link *link;      /* never NULL */
 	enum peer_role role;
 	struct node *node;      /* of an agent that has said hello */
 	struct job *attached;   /* of a client that watches a job */
@@ -34,6 +34,12 @@ extern const struct handler client_handlers[];
 struct peers *peers_create(struct ctld *ctld, struct err *err);
 void peers_destroy(struct peers *peers);
 
+/*
+ * Close a link of ours: what is queued is sent, nothing of it comes any more.  Its
+ * peer lives to the end of the turn, and may be sent to (in vain) until then.
+ */
+void peers_close(struct peers *peers, struct link *link);
+
 /* To every client that is attached to the job. */
 void peers_tell_state(struct peers *peers, const struct job *job);
 void peers_tell_output(
@@ -45,6 +51,9 @@ json_t *peer_job_state(const struct job *job);
 /* The agent's link is gone (h_agent.c). */
 void agent_gone(struct peer *peer, const char *why);
 
+/* Nobody listens to the node's agent any more: close its link, if it has one. */
+void agent_close(struct ctld *ctld, struct node *node);
+
 /* Remote starts that wait for their end, by session (h_agent.c). */
 struct rsh_session {
 	struct rsh_session *next;
@@ -53,5 +62,6 @@ struct rsh_session {
 	struct node *origin, *target;
 };
 struct rsh_session **peers_rsh_sessions(struct peers *peers);
+long long peers_next_session(struct peers *peers); /* unique, over restarts too */
 
 #endif
