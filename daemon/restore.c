@@ -403,6 +403,8 @@ static void settle_job(struct ctld *ctld, struct job *job)
 				world_member_exited(&world->members[i]);
 		life_world_changed(ctld, world);
 	}
+	if (job->cancelled && !job->worlds)
+		life_job_end(ctld, job, EXIT_PREEMPTED, "cancelled");
 	if (job->state != JOB_ENDED)
 		life_job_runs(ctld, job, NULL);
 }
