@@ -67,10 +67,15 @@ static struct job *accept_job(struct peer *peer, struct job_request *request, st
 	record = job_request_json(&job->request);
 	json_object_set_new(record, "job", json_string(job->id));
 	json_object_set_new(record, "submit_s", json_real(job->submit_s));
-	if (cycle_adopt_job(ctld->cycle, job, err) != 0 ||
-		journal_commit(ctld->journal, "job", record) != 0) {
-		job->state = JOB_ENDED;
+	if (cycle_adopt_job(ctld->cycle, job, err) != 0) {
+		json_decref(record);
+		jobs_drop_newest(ctld->jobs);
+		return NULL;
+	}
+	if (journal_commit(ctld->journal, "job", record) != 0) {
+		/* Whoever sends it again with its token is not to find it here. */
 		err_set(err, EIO, "job %s cannot be recorded, it is not taken", job->id);
+		jobs_drop_newest(ctld->jobs);
 		return NULL;
 	}
 	return job;

@@ -119,6 +119,11 @@ struct job *jobs_add(struct jobs *jobs, struct job_request *request_take, const 
 	return job;
 }
 
+void jobs_drop_newest(struct jobs *jobs)
+{
+	job_destroy(jobs->jobs[--jobs->n_jobs]);
+}
+
 struct job *jobs_find(const struct jobs *jobs, const char *id)
 {
 	for (size_t i = 0; i < jobs->n_jobs; i++)

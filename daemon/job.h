@@ -115,6 +115,8 @@ void jobs_destroy(struct jobs *jobs);
  * the next number.  NULL with errno on failure.
  */
 struct job *jobs_add(struct jobs *jobs, struct job_request *request_take, const char *id);
+/* The newest job is not taken after all: its number stays used. */
+void jobs_drop_newest(struct jobs *jobs);
 struct job *jobs_find(const struct jobs *jobs, const char *id);
 struct job *jobs_find_token(const struct jobs *jobs, uid_t uid, const char *token);
 size_t jobs_count(const struct jobs *jobs);

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "daemon/cycle.h"
@@ -204,6 +205,34 @@ START_TEST(numbers_of_remote_starts_go_on_after_a_restart)
 }
 END_TEST
 
+START_TEST(a_job_that_cannot_be_recorded_is_refused_as_often_as_it_is_sent)
+{
+	char full[64], file[96];
+	struct err err = { "" };
+	struct link *link = connect_as("client");
+
+	snprintf(full, sizeof(full), "%s/full", dir);
+	snprintf(file, sizeof(file), "%s/journal.jsonl", full);
+	ck_assert_int_eq(mkdir(full, 0700), 0);
+	ck_assert_int_eq(symlink("/dev/full", file), 0);
+	journal_close(ctld.journal);
+	ctld.journal = journal_open(full, ctld.loop, &err);
+	ck_assert_msg(ctld.journal != NULL, "%s", err.text);
+	for (int i = 1; i <= 2; i++) {
+		link_send(link, MSG_JOB_SUBMIT, i,
+			json_pack("{s:s, s:[s], s:[], s:s, s:i, s:i, s:i, s:s, s:s, s:s, s:s}",
+				"name", "test", "argv", "train", "env", "cwd", "/tmp",
+				"min_nodes", 1, "max_nodes", 4, "nproc", 1, "mode", "swap",
+				"launcher", "mpi", "spool", "/tmp", "token", "once"));
+		wait_for(&n_refused, i);
+	}
+	ck_assert_uint_eq(jobs_count(ctld.jobs), 0);
+	link_close(link);
+	unlink(file);
+	rmdir(full);
+}
+END_TEST
+
 static Suite *suite(void)
 {
 	Suite *s = suite_create("peer");
@@ -215,6 +244,7 @@ static Suite *suite(void)
 	tcase_add_test(tc, a_node_is_given_up_while_its_agent_is_connected);
 	tcase_add_test(tc, an_agent_has_one_node);
 	tcase_add_test(tc, numbers_of_remote_starts_go_on_after_a_restart);
+	tcase_add_test(tc, a_job_that_cannot_be_recorded_is_refused_as_often_as_it_is_sent);
 	suite_add_tcase(s, tc);
 	return s;
 }
