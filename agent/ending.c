@@ -264,10 +264,3 @@ void ending_broken(struct part *part, int code, const char *reason)
 	to_term(part, kill_after_s);
 	look_after(part, first_look_s);
 }
-
-void ending_hurry(struct agent *agent)
-{
-	for (struct part *part = agent->parts; part; part = part->next)
-		if (part->ending != ENDING_NO && part->ending != ENDING_DONE)
-			look_after(part, first_look_s);
-}

@@ -25,7 +25,4 @@ void ending_ordered(struct part *part, double grace_s);
 /* It cannot go on: ended, and reported with this code and reason. */
 void ending_broken(struct part *part, int code, const char *reason);
 
-/* The processes of all parts are being ended by others: look often. */
-void ending_hurry(struct agent *agent);
-
 #endif

@@ -47,7 +47,7 @@ struct uplink {
 	uint32_t hello_id;
 	char instance[65];   /* of the daemon that knew us last */
 	char greeted_by[65]; /* of the one that we are connected to */
-	double away_since_s, retry_s;
+	double retry_s;
 	struct loop_timer *retry, *patience, *undecided;
 	struct err last; /* why the last try failed */
 };
@@ -60,7 +60,6 @@ static void lost(struct uplink *uplink, const char *why)
 	if (uplink->told) {
 		log_notice("uplink", "the daemon is gone: %s", why);
 		uplink->told = 0;
-		uplink->away_since_s = loop_now_s(agent->loop);
 		uplink->retry_s = first_retry_s;
 		loop_timer_start(uplink->patience, agent->config->orphan_s);
 		loop_timer_start(uplink->undecided, undecided_limit_s);
@@ -89,7 +88,6 @@ static void be_told(struct uplink *uplink)
 	struct agent *agent = uplink->agent;
 
 	uplink->told = uplink->ever_told = 1;
-	uplink->away_since_s = 0;
 	uplink->retry_s = first_retry_s;
 	loop_timer_stop(uplink->patience);
 	loop_timer_stop(uplink->undecided);
@@ -190,7 +188,6 @@ struct uplink *uplink_create(struct agent *agent, struct err *err)
 		goto fail;
 	uplink->agent = agent;
 	uplink->retry_s = first_retry_s;
-	uplink->away_since_s = loop_now_s(agent->loop);
 	uplink->retry = loop_timer_create(agent->loop, retry, uplink);
 	uplink->patience = loop_timer_create(agent->loop, patience_ends, uplink);
 	uplink->undecided = loop_timer_create(agent->loop, undecided_ends, uplink);
@@ -230,12 +227,6 @@ int uplink_send(struct uplink *uplink, enum msg_type type, json_t *body_take)
 		return -1;
 	}
 	return link_send(link, type, 0, body_take);
-}
-
-double uplink_away_s(const struct uplink *uplink)
-{
-	return uplink->told ? 0
-			    : loop_now_s(uplink->agent->loop) - uplink->away_since_s;
 }
 
 size_t uplink_queued(const struct uplink *uplink)

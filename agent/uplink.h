@@ -16,9 +16,6 @@ struct link *uplink_link(const struct uplink *uplink);
 /* Send, if the daemon is there; body_take is consumed in any case.  -1: it is not. */
 int uplink_send(struct uplink *uplink, enum msg_type type, json_t *body_take);
 
-/* Seconds for which there has been no daemon; 0 while there is. */
-double uplink_away_s(const struct uplink *uplink);
-
 /* Bytes on their way to the daemon. */
 size_t uplink_queued(const struct uplink *uplink);
 

@@ -273,11 +273,10 @@ static void on_left(struct peer *peer, const struct msg *msg)
 		return;
 	job = world->job;
 	member->left = 1;
-	member->saved = msg_bool(msg, "saved");
 	world->left_step = msg_int(msg, "step");
 	world->left_cursor = msg_int(msg, "cursor");
 	world->left_at_wall_s = fmax(world->left_at_wall_s, msg_real(msg, "t_s"));
-	if (member->saved)
+	if (msg_bool(msg, "saved"))
 		job_copy_add(job, peer->node->name, world->left_step, world->left_cursor);
 	if (world->left_step >= job->step) {
 		job->step = world->left_step;

@@ -51,7 +51,6 @@ void life_world_end(struct ctld *ctld, struct world *world, const char *why)
 	world->killed = 1;
 	world->phase = WORLD_EXITING;
 	world->ended_at_s = now(ctld);
-	snprintf(world->reason, sizeof(world->reason), "%s", why);
 	order_world_kill(world, KILL_GRACE_S);
 	if (world->job->current == world)
 		world->job->current = NULL;

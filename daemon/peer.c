@@ -7,7 +7,8 @@
  * row is refused by name, so that a mistake is seen by who made it.
  *
  * Clients are any users of the machine; agents must come as the user that the
- * daemon started them as, and name a claim that is open (h_agent.c).
+ * daemon started them as (or root, who could pose as them), and name a claim that
+ * is open (h_agent.c).
  */
 #include "daemon/peer.h"
 

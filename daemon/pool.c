@@ -10,15 +10,15 @@
  *   eligible  claim  agent  told  due   worlds  ->  state
  *   no        no     -      -     -     -           away
  *   yes       no     -      -     -     -           hole
- *   -         yes    no     -     -     0           claiming
+ *   -         yes    no     -     -     0           claiming, or lost (1)
  *   -         yes    no     -     -     > 0         lost
  *   -         yes    yes    no    -     -           claiming
  *   -         yes    yes    yes   yes   -           leaving
  *   -         yes    yes    yes   no    0           idle
  *   -         yes    yes    yes   no    > 0         assigned
  *
- * An agent that has been there and went away is told apart from one that never
- * came by `told`, which only the end of the claim resets.
+ *   (1) lost, when it has been there and went away: `came`, which only the end of
+ *       the claim resets
  */
 #include "daemon/pool.h"
 
@@ -139,7 +139,7 @@ static enum node_state derive(const struct node *node)
 	if (!node->claim[0])
 		return node->eligible ? NODE_HOLE : NODE_AWAY;
 	if (!node->link)
-		return node->worlds > 0 || node->told ? NODE_LOST : NODE_CLAIMING;
+		return node->worlds > 0 || node->came ? NODE_LOST : NODE_CLAIMING;
 	if (!node->told)
 		return NODE_CLAIMING;
 	if (isfinite(node->due_s))

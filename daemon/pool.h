@@ -34,13 +34,13 @@ struct node {
 
 	char claim[CLAIM_ID_SIZE]; /* "" without one */
 	double claim_after_s; /* monotonic: no new claim before */
-	double claimed_at_s;
+	double claimed_at_s; /* monotonic: its agent should come within a time of it */
 	struct link *link;   /* of the agent; NULL while it is away */
 	char *address;       /* where its states can be fetched */
 	double cpus;
 	pid_t agent_pid;
 	unsigned long long agent_ticks; /* its start, /proc/PID/stat field 22 */
-	int came;            /* it did, once */
+	int came;            /* its agent has told all, at least once */
 	int barren;          /* claims in a row whose agent never came */
 	int told;            /* the agent has said everything it holds */
 
@@ -48,7 +48,6 @@ struct node {
 	int worlds;          /* of the owner that have processes on it */
 	double due_s;        /* must be clean by then, monotonic; INFINITY */
 	int releasing;       /* node.release was sent */
-	double assigned_at_s; /* since when a running world is on it; 0: none */
 };
 
 struct pool;

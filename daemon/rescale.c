@@ -492,7 +492,6 @@ static int start_world(struct rescale *rescale, struct node *const *nodes, size_
 		return -1;
 	}
 	job->generation++;
-	rescale->to->started_at_s = rescale->began_s;
 	for (size_t i = 0; i < n_nodes; i++) {
 		json_array_append_new(names, json_string(nodes[i]->name));
 		pool_settle(ctld->pool, nodes[i]);

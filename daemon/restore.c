@@ -147,7 +147,6 @@ static int on_world(struct reading *reading, const json_t *record)
 	free(nodes);
 	if (!world)
 		return err_set(reading->err, ENOMEM, "restoring worlds: out of memory");
-	world->started_at_s = loop_now_s(reading->ctld->loop);
 	job->generation = world->generation;
 	return 0;
 }

@@ -14,20 +14,6 @@
 #include "daemon/job.h"
 #include "daemon/pool.h"
 
-static const char *const phase_names[] = {
-	[WORLD_UNSET] = "unset",
-	[WORLD_STARTING] = "starting",
-	[WORLD_READY] = "ready",
-	[WORLD_RUNNING] = "running",
-	[WORLD_LEFT] = "left",
-	[WORLD_EXITING] = "exiting",
-};
-
-const char *world_phase_name(enum world_phase phase)
-{
-	return phase_names[phase];
-}
-
 struct world *world_create(
 	struct job *job, long long generation, struct node *const *nodes, size_t n_nodes)
 {

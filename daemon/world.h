@@ -22,7 +22,6 @@ struct member {
 	int ready;    /* workers that wait */
 	int answered; /* the proposal that it last answered */
 	int left;
-	int saved;    /* it holds the state of the step at which it left */
 	int exited;
 	int told;     /* after a restart of the daemon: its agent knows the world */
 };
@@ -40,12 +39,10 @@ struct world {
 	int launcher_exited; /* the head's launcher has ended, with */
 	int code;
 	int killed;          /* 1: SIGTERM was ordered, 2: its end was forced */
-	double started_at_s; /* monotonic */
 	double first_ready_at_s; /* monotonic; 0: none yet */
 	double left_at_wall_s; /* end of its last step */
 	double ended_at_s; /* monotonic: told or seen to end; 0: not */
 	long long left_step, left_cursor;
-	char reason[160];
 };
 
 /* Members borrow their nodes.  node_take is done for each.  NULL: ENOMEM. */
@@ -70,7 +67,5 @@ int world_all_ready(const struct world *world, int nproc);
 int world_all_left(const struct world *world);
 int world_all_exited(const struct world *world);
 int world_any_ready(const struct world *world);
-
-const char *world_phase_name(enum world_phase phase);
 
 #endif
