@@ -209,8 +209,9 @@ static void lose_node(struct ctld *ctld, struct node *node, const char *why)
 			world_member_exited(member);
 			if (world->phase != WORLD_LEFT && !world->killed)
 				life_world_lost(ctld, world, why, 1);
-			else
-				life_world_changed(ctld, world);
+			else if (world->finished) /* the others wait for it in vain */
+				life_world_end(ctld, world, why);
+			life_world_changed(ctld, world);
 		}
 	}
 }

@@ -149,7 +149,7 @@ static void world_ended_itself(struct ctld *ctld, struct world *world)
 		life_world_lost(ctld, world, "its launcher exited before it was ready", 0);
 	} else if (world->code == 0 && (world->finished || !any_left(world))) {
 		life_job_end(ctld, job, 0, "done");
-	} else if (!world_any_ready(world) && job->n_copies == 0 && job->generation == 1) {
+	} else if (!world_any_ready(world) && job->n_copies == 0 && job->start_s == 0) {
 		life_job_end(ctld, job, world->code, "it failed at its start");
 	} else {
 		snprintf(why, sizeof(why), "its launcher exited with %d", world->code);
@@ -192,8 +192,10 @@ static void put_away(struct ctld *ctld, struct world *world)
  */
 static int cut_short(const struct world *world)
 {
-	if (!world->finished || world->code == 0)
+	if (!world->finished || (world->launcher_exited && world->code == 0))
 		return 0;
+	if (!world->launcher_exited)
+		return 1;
 	for (size_t i = 0; i < world->n_members; i++)
 		if (isfinite(world->members[i].node->due_s) || !world->members[i].node->link)
 			return 1;
@@ -207,7 +209,7 @@ static int cut_short(const struct world *world)
 static void bury(struct ctld *ctld, struct world *world)
 {
 	struct job *job = world->job;
-	int code = world->code;
+	int code = world->killed ? 0 : world->code;
 
 	if (world->finished && job->state != JOB_ENDED) {
 		job->finished = world_all_left(world) && !cut_short(world);

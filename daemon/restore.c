@@ -158,6 +158,8 @@ static int on_go(struct reading *reading, const json_t *record)
 
 	if (!world)
 		return 0;
+	if (job->start_s == 0)
+		job->start_s = real(record, "t");
 	job->current = world;
 	world->phase = WORLD_RUNNING;
 	job->step = num(record, "step");
