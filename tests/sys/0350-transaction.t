@@ -17,7 +17,7 @@ from farm import Farm, aside, check, hold, let_go, run, two_and_one, wait_for
 def start():
     """a job starts on the free nodes, without a state"""
     with Farm() as f:
-        f.submit()
+        f.submit("3:3")
         f.trains(3)
         check([n["state"] for n in f.nodes().values()] == ["assigned"] * 3, "nodes not assigned")
         for node in ("n1", "n2", "n3"):
@@ -64,7 +64,7 @@ def shrink():
 
 def joiner_never_ready():
     """a joiner that never gets ready is rolled back, the old world never stops"""
-    with two_and_one(n3={"hello": False, "ready_s": 1e9}, min_interval_s=5) as f:
+    with two_and_one(n3={"hello": False, "ready_s": 1e9}) as f:
         f.come("n3")
         f.closed("grow", "failed")
         now = f.trains(2)

@@ -11,7 +11,8 @@ socket `control` in its run directory:
 
     {"do": "set", "ready_s": 9}     change habits, see HABITS
     {"do": "notice", "grace_s": 2}  the scheduler wants the node
-    {"do": "crash", "code": 3}      the launchers of running worlds exit
+    {"do": "crash", "code": 3}      launchers of running worlds exit; "all": what
+                                    is not a launcher as well
     {"do": "drop", "away_s": 0.1}   the connection breaks; come back after that
 
 All that it hears and says goes to its standard error, a JSON object a line.
@@ -495,7 +496,7 @@ class Agent:
             self.break_off(order.get("away_s", 0))
         elif do == "crash":
             for world in list(self.worlds.values()):
-                if world.head and world.phase == order.get("phase", "running"):
+                if world.phase == "running" and (world.head or order.get("all")):
                     world.launcher_exits(order["code"])
 
     # --- the loop -------------------------------------------------------------------

@@ -24,7 +24,6 @@ from malle_tap import check
 
 LIMIT_S = 8
 EVERY_S = 0.004
-GO_ON = "start", "go", "grow", "shrink"
 
 
 def wait_for(what, condition, limit_s=LIMIT_S):
@@ -226,13 +225,17 @@ class Farm:
 
     def set(self, node, **habits):
         """Habits of a node's agent, also of those that come after it."""
-        self.script.setdefault(node, {}).update(habits)
-        self.write_script()
+        self.next_agent(node, **habits)
         if node != "*":
             self.tell(node, "set", **habits)
             return
         for name in self.nodes():
             self.tell(name, "set", **habits)
+
+    def next_agent(self, node, **habits):
+        """Habits of the agents that come after the present one."""
+        self.script.setdefault(node, {}).update(habits)
+        self.write_script()
 
     def come(self, *names):
         """Agents that were told to wait with their hello."""
