@@ -165,6 +165,16 @@ static int wanted_world(const struct world *world)
 	       (job->current == world || (job->rescale && job->rescale->to == world));
 }
 
+/* A node that is wanted back has ended its part: the others wait for it in vain. */
+static int was_cut(const struct world *world)
+{
+	for (size_t i = 0; i < world->n_members; i++)
+		if (world->members[i].exited && !world->members[i].left &&
+			isfinite(world->members[i].node->due_s))
+			return 1;
+	return 0;
+}
+
 static void put_away(struct ctld *ctld, struct world *world)
 {
 	struct job *job = world->job;
@@ -244,6 +254,8 @@ void life_world_changed(struct ctld *ctld, struct world *world)
 	}
 	if (world->launcher_exited && world->ended_at_s == 0)
 		world->ended_at_s = now(ctld);
+	if (wanted_world(world) && was_cut(world))
+		life_world_lost(ctld, world, "a node was given back before it had left", 1);
 	if (world->launcher_exited && wanted_world(world) && !is_leaving(world)) {
 		world_ended_itself(ctld, world);
 		if (world->buried)
@@ -442,8 +454,10 @@ void life_job_give_back(struct ctld *ctld, struct job *job)
 	if (!stay)
 		return;
 	n = who_stays(ctld, job, stay);
-	rescale_begin(ctld, job, n ? RESCALE_SHRINK : RESCALE_PAUSE, 1, stay, n,
-		"a node is wanted back");
+	if (rescale_begin(ctld, job, n ? RESCALE_SHRINK : RESCALE_PAUSE, 1, stay, n,
+		    "a node is wanted back") == 0 &&
+		n == 0)
+		life_job_runs(ctld, job, "too few nodes were left");
 	free(stay);
 }
 
