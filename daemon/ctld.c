@@ -134,7 +134,8 @@ static void release_node(struct ctld *ctld, struct node *node)
 	double left_s = node->due_s - loop_now_s(ctld->loop);
 
 	if (node->worlds == 0 || left_s < RELEASE_LAST_S)
-		order_node_release(node, ctld->jobs, left_s, "the scheduler wants it");
+		order_node_release(node, ctld->pool, ctld->jobs, left_s,
+			"the scheduler wants it");
 }
 
 void ctld_node_changed(struct ctld *ctld, struct node *node)

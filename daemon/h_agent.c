@@ -71,7 +71,7 @@ static void on_hello(struct peer *peer, const struct msg *msg)
 	free(node->address);
 	node->address = strdup(msg_str(msg, "address"));
 	node->cpus = msg_real(msg, "cpus");
-	node->told = 0;
+	node->told = node->strangers = 0;
 	peer->node = node;
 	link_set_name(peer->link, "agent %s", node->name);
 	link_send(peer->link, MSG_OK, msg->id, NULL);
@@ -89,11 +89,16 @@ static void on_world(struct peer *peer, const struct msg *msg)
 	if (!world || member->exited || world->killed) {
 		log_info("agent", "node %s holds job %s generation %lld, which nobody wants",
 			peer->node->name, msg_str(msg, "job"), msg_int(msg, "generation"));
+		if (world && !member->exited)
+			member->told = 1; /* the node is its own until it has exited */
+		else
+			peer->node->strangers++;
 		order_kill_unknown(peer->node, msg_str(msg, "job"), msg_int(msg, "generation"), 0);
 		return;
 	}
 	member->told = 1;
 	member->ready = (int)msg_int(msg, "ready");
+	member->lacks_go = !strcmp(phase, "ready");
 	if (!strcmp(phase, "left")) {
 		member->left = 1;
 		world->left_step = msg_int(msg, "step");
@@ -144,6 +149,8 @@ static void follow_told(struct ctld *ctld, struct node *node)
 			if (!member)
 				continue;
 			member->told = 0;
+			if (ctld->adopt_until_s <= 0)
+				rescale_tell_again(ctld, world, member);
 			life_world_changed(ctld, world);
 		}
 	}
@@ -291,13 +298,25 @@ static void on_left(struct peer *peer, const struct msg *msg)
 	life_world_changed(peer->ctld, world);
 }
 
+/* Of a world that nobody wanted: the last of them makes the node free. */
+static void stranger_exited(struct peer *peer)
+{
+	struct node *node = peer->node;
+
+	if (!node || node->strangers == 0 || --node->strangers > 0)
+		return;
+	ctld_node_changed(peer->ctld, node);
+}
+
 static void on_exited(struct peer *peer, const struct msg *msg)
 {
 	struct member *member;
 	struct world *world = find_world(peer, msg, &member);
 
-	if (!world)
+	if (!world) {
+		stranger_exited(peer);
 		return;
+	}
 	if (msg_bool(msg, "launcher")) {
 		world->launcher_exited = 1;
 		world->code = (int)msg_int(msg, "code");

@@ -13,15 +13,18 @@
 
 typedef json_t *(*body_f)(const struct world *world, const void *arg);
 
+static void tell_member(const struct world *world, const struct member *member,
+	enum msg_type type, body_f body, const void *arg)
+{
+	if (!member->exited && member->node->link)
+		link_send(member->node->link, type, 0, body(world, arg));
+}
+
 static void tell_members(
 	struct world *world, enum msg_type type, body_f body, const void *arg)
 {
-	for (size_t i = 0; i < world->n_members; i++) {
-		struct member *member = &world->members[i];
-
-		if (!member->exited && member->node->link)
-			link_send(member->node->link, type, 0, body(world, arg));
-	}
+	for (size_t i = 0; i < world->n_members; i++)
+		tell_member(world, &world->members[i], type, body, arg);
 }
 
 static json_t *strv_json(char *const *strv)
@@ -83,6 +86,14 @@ void order_world_go(struct world *world, const struct job_copy *copy, const char
 	tell_members(world, MSG_WORLD_GO, go_body, &go);
 }
 
+void order_member_go(const struct world *world, const struct member *member,
+	const struct job_copy *copy, const char *address)
+{
+	struct go go = { copy, address };
+
+	tell_member(world, member, MSG_WORLD_GO, go_body, &go);
+}
+
 struct proposal {
 	int number;
 	long long step;
@@ -117,6 +128,12 @@ void order_world_commit(struct world *world, int proposal)
 	tell_members(world, MSG_WORLD_COMMIT, number_body, &proposal);
 }
 
+void order_member_commit(
+	const struct world *world, const struct member *member, int proposal)
+{
+	tell_member(world, member, MSG_WORLD_COMMIT, number_body, &proposal);
+}
+
 void order_world_withdraw(struct world *world, int proposal)
 {
 	tell_members(world, MSG_WORLD_WITHDRAW, number_body, &proposal);
@@ -146,8 +163,17 @@ void order_kill_unknown(
 		link_send(node->link, MSG_WORLD_KILL, 0, kill_body(job, generation, grace_s));
 }
 
+/* The spool, or a node that is not about to go as well. */
+static int holder_stays(const struct pool *pool, const struct job_copy *copy)
+{
+	const struct node *holder = pool_find(pool, copy->node);
+
+	return !copy->node[0] || (holder && node_is_usable(holder));
+}
+
 /* Jobs whose newest state lies on this node and on no other that stays. */
-static json_t *states_only_here(const struct node *node, const struct jobs *jobs)
+static json_t *states_only_here(
+	const struct node *node, const struct pool *pool, const struct jobs *jobs)
 {
 	json_t *list = json_array();
 
@@ -163,7 +189,7 @@ static json_t *states_only_here(const struct node *node, const struct jobs *jobs
 				continue;
 			if (!strcmp(job->copies[k].node, node->name))
 				here = 1;
-			else
+			else if (holder_stays(pool, &job->copies[k]))
 				elsewhere = 1;
 		}
 		if (here && !elsewhere)
@@ -172,15 +198,15 @@ static json_t *states_only_here(const struct node *node, const struct jobs *jobs
 	return list;
 }
 
-void order_node_release(struct node *node, const struct jobs *jobs, double grace_s,
-	const char *reason)
+void order_node_release(struct node *node, const struct pool *pool,
+	const struct jobs *jobs, double grace_s, const char *reason)
 {
 	if (!node->link || node->releasing)
 		return;
 	node->releasing = 1;
 	link_send(node->link, MSG_NODE_RELEASE, 0,
 		json_pack("{s:f, s:s, s:o}", "grace_s", grace_s > 0 ? grace_s : 0.0, "reason",
-			reason, "spool", states_only_here(node, jobs)));
+			reason, "spool", states_only_here(node, pool, jobs)));
 }
 
 void order_state_drop(const struct pool *pool, const struct job *job)

@@ -144,7 +144,7 @@ static enum node_state derive(const struct node *node)
 		return NODE_CLAIMING;
 	if (isfinite(node->due_s))
 		return NODE_LEAVING;
-	return node->worlds > 0 ? NODE_ASSIGNED : NODE_IDLE;
+	return node->worlds + node->strangers > 0 ? NODE_ASSIGNED : NODE_IDLE;
 }
 
 int pool_settle(struct pool *pool, struct node *node)
@@ -179,7 +179,7 @@ int node_is_usable(const struct node *node)
 
 int node_is_free(const struct node *node)
 {
-	return node_is_usable(node) && !node->job;
+	return node_is_usable(node) && !node->job && node->strangers == 0;
 }
 
 void node_forget_claim(struct node *node)
@@ -192,5 +192,6 @@ void node_forget_claim(struct node *node)
 	node->told = 0;
 	node->came = 0;
 	node->releasing = 0;
+	node->strangers = 0;
 	node->due_s = INFINITY;
 }

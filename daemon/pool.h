@@ -46,6 +46,7 @@ struct node {
 
 	struct job *job;     /* owner: never two */
 	int worlds;          /* of the owner that have processes on it */
+	int strangers;       /* worlds that nobody wants, being ended */
 	double due_s;        /* must be clean by then, monotonic; INFINITY */
 	int releasing;       /* node.release was sent */
 };

@@ -105,11 +105,24 @@ static enum to_state to_state(const struct rescale *rescale)
 	return rescale->to->phase == WORLD_READY ? TO_READY : TO_COMING;
 }
 
+/* When a forced transaction must have asked, to leave before the deadline. */
+static double propose_by(const struct rescale *rescale)
+{
+	double due_s = INFINITY, reserve_s;
+
+	if (!rescale->forced)
+		return INFINITY;
+	for (size_t i = 0; rescale->from && i < rescale->from->n_members; i++)
+		due_s = fmin(due_s, rescale->from->members[i].node->due_s);
+	reserve_s = 1.5 + 4 * rescale->job->step_s;
+	return due_s - reserve_s;
+}
+
 static enum action choose(const struct rescale *rescale)
 {
 	enum from_state from = from_state(rescale);
 	enum to_state to = to_state(rescale);
-	int must_leave = now(rescale) >= rescale->propose_by_s;
+	int must_leave = now(rescale) >= propose_by(rescale);
 
 	if (rescale->forced && to == TO_FAILED && from == FROM_RUNNING)
 		return PROPOSE;
@@ -255,13 +268,40 @@ static void learn_cost(double *cost_s, double pause_s)
 	*cost_s = *cost_s > 0 ? 0.7 * *cost_s + 0.3 * pause_s : pause_s;
 }
 
+/* What the world is to start from; NULL: from nothing. */
+static const struct job_copy *newest_state(
+	struct ctld *ctld, const struct world *world, const char **address)
+{
+	const char *head = world->members[0].node->name;
+	const struct job_copy *copy = job_copy_newest(world->job, head);
+	const struct node *holder = copy ? pool_find(ctld->pool, copy->node) : NULL;
+
+	*address = holder ? holder->address : NULL;
+	return copy;
+}
+
+void rescale_tell_again(struct ctld *ctld, struct world *world, struct member *member)
+{
+	struct rescale *rescale = world->job->rescale;
+
+	if (rescale && rescale->from == world && rescale->phase == PHASE_COMMIT &&
+		!member->left)
+		order_member_commit(world, member, rescale->proposal);
+	if (world->phase == WORLD_RUNNING && member->lacks_go) {
+		const char *address;
+		const struct job_copy *copy = newest_state(ctld, world, &address);
+
+		order_member_go(world, member, copy, address);
+	}
+	member->lacks_go = 0;
+}
+
 static void go(struct rescale *rescale)
 {
 	struct job *job = rescale->job;
 	struct world *to = rescale->to;
-	const char *head = to->members[0].node->name;
-	const struct job_copy *copy = job_copy_newest(job, head);
-	struct node *holder = copy ? pool_find(rescale->ctld->pool, copy->node) : NULL;
+	const char *address;
+	const struct job_copy *copy = newest_state(rescale->ctld, to, &address);
 
 	ctld_account(rescale->ctld);
 	journal_write(rescale->ctld->journal, "go",
@@ -273,7 +313,7 @@ static void go(struct rescale *rescale)
 			job->id, copy->step, job->step - copy->step);
 	job->step = copy ? copy->step : 0;
 	job->cursor = copy ? copy->cursor : 0;
-	order_world_go(to, copy, holder && holder->address ? holder->address : NULL);
+	order_world_go(to, copy, address);
 	to->phase = WORLD_RUNNING;
 	job->current = to;
 	job->progress_at_s = now(rescale);
@@ -418,7 +458,7 @@ static void expire(struct rescale *rescale)
 	double limit_s = ctld->config.prepare_limit_s;
 	double t = now(rescale);
 
-	if (rescale->phase == PHASE_AGREE &&
+	if (rescale->phase == PHASE_AGREE && rescale->from &&
 		t - rescale->asked_at_s > 1 + 3 * rescale->job->step_s) {
 		/* Somebody passed the step unheard, or does not listen. */
 		if (++rescale->tries > AGREE_TRIES)
@@ -474,7 +514,6 @@ static struct rescale *rescale_create(struct ctld *ctld, struct job *job)
 	rescale->job = job;
 	rescale->phase = PHASE_PREPARE;
 	rescale->began_s = loop_now_s(ctld->loop);
-	rescale->propose_by_s = INFINITY;
 	rescale->from = job->current;
 	rescale->from_n = job->current ? (int)job->current->n_members : 0;
 	return rescale;
@@ -504,17 +543,6 @@ static int start_world(struct rescale *rescale, struct node *const *nodes, size_
 	return 0;
 }
 
-/* When a forced transaction must have asked, to leave before the deadline. */
-static double propose_by(const struct rescale *rescale)
-{
-	double due_s = INFINITY, reserve_s;
-
-	for (size_t i = 0; rescale->from && i < rescale->from->n_members; i++)
-		due_s = fmin(due_s, rescale->from->members[i].node->due_s);
-	reserve_s = 1.5 + 4 * rescale->job->step_s;
-	return due_s - reserve_s;
-}
-
 int rescale_begin(struct ctld *ctld, struct job *job, enum rescale_kind kind, int forced,
 	struct node *const *nodes, size_t n_nodes, const char *reason)
 {
@@ -528,8 +556,6 @@ int rescale_begin(struct ctld *ctld, struct job *job, enum rescale_kind kind, in
 	rescale->verdict = kind == RESCALE_STOP ? "stop" : "rescale";
 	rescale->wants_world = n_nodes > 0;
 	rescale->to_n = (int)n_nodes;
-	if (forced)
-		rescale->propose_by_s = propose_by(rescale);
 	job->rescale = rescale;
 	if (n_nodes > 0 && start_world(rescale, nodes, n_nodes) != 0) {
 		job->rescale = NULL;

@@ -39,7 +39,6 @@ struct rescale {
 	int tries;
 	long long step;     /* proposed */
 	double began_s, ready_s, agree_s, left_s, go_s; /* monotonic; 0: not yet */
-	double propose_by_s; /* monotonic: then without waiting for the next world */
 	double asked_at_s;  /* monotonic: the open proposal */
 	double left_wall_s; /* end of the last step of `from` */
 	struct loop_timer *timer;
@@ -49,8 +48,8 @@ struct rescale {
 /*
  * Begin: the job is to run on exactly these nodes, in this order of ranks; n_nodes 0:
  * on none.  The nodes must be free or the job's own, and it must have no open
- * transaction.  forced: a node is wanted back, propose_by_s bounds how long the old
- * world may wait for the new one.  Returns -1 with ENOMEM; nothing happened.
+ * transaction.  forced: a node is wanted back, and its deadline bounds how long the
+ * old world may wait for the new one.  Returns -1 with ENOMEM; nothing happened.
  */
 int rescale_begin(struct ctld *ctld, struct job *job, enum rescale_kind kind, int forced,
 	struct node *const *nodes, size_t n_nodes, const char *reason);
@@ -62,6 +61,9 @@ void rescale_advance(struct rescale *rescale);
 void rescale_answered(struct world *world, struct member *member, int proposal, int agreed,
 	long long step);
 void rescale_progress(struct world *world, long long step, double t_wall_s);
+
+/* The member's agent has come back: orders that it may have missed. */
+void rescale_tell_again(struct ctld *ctld, struct world *world, struct member *member);
 
 /* The world is about to be freed: a transaction that knows it must forget it. */
 void rescale_forget_world(struct world *world);

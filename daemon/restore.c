@@ -369,6 +369,8 @@ static void settle_current(struct ctld *ctld, struct world *world)
 		}
 	}
 	world->job->progress_at_s = loop_now_s(ctld->loop);
+	for (size_t i = 0; i < world->n_members; i++)
+		rescale_tell_again(ctld, world, &world->members[i]);
 }
 
 static void settle_next(struct ctld *ctld, struct job *job, struct world *next)

@@ -23,6 +23,7 @@ struct member {
 	int answered; /* the proposal that it last answered */
 	int left;
 	int exited;
+	int lacks_go; /* its agent came back and says that the workers still wait */
 	int told;     /* after a restart of the daemon: its agent knows the world */
 };
 
