@@ -7,7 +7,7 @@ import os
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from farm import PHASES, Farm, aside, check, hold, let_go, run, two_and_one, wait_for
+from farm import Farm, aside, check, each, hold, let_go, run, two_and_one, wait_for
 
 
 # --- failures ---------------------------------------------------------------------
@@ -312,17 +312,6 @@ def agent_silent():
         f.next_agent("n1", hello=True)
         f.trains(1, limit_s=45)
         check(f.journal("claim_end", claim=first), "the first claim was not ended")
-
-
-def each(test, sentence):
-    """One case for each phase of a grow."""
-    def case(phase):
-        def body():
-            test(phase)
-        body.__name__ = "%s_%s" % (test.__name__, phase)
-        body.__doc__ = sentence % phase
-        return body
-    return [case(phase) for phase in PHASES]
 
 
 TESTS = [

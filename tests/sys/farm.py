@@ -198,6 +198,11 @@ class Farm:
             return found[n - 1] if len(found) >= n else None
         return wait_for("%s of job %s to be %s" % (kind, job, result), there, limit_s)
 
+    def are_there(self, *names):
+        """Wait until these nodes are there and nobody's."""
+        wait_for("nodes %s" % (names,), lambda: all(
+            self.nodes()[name]["state"] == "idle" for name in names))
+
     def all_free(self, limit_s=LIMIT_S):
         """Wait until every node is there and nobody's."""
         wait_for("nodes to be free", lambda: all(
@@ -357,6 +362,7 @@ def two_and_one(n3=None, nnodes="2:3", habits=None, **options):
     """A farm whose job trains on n1 and n2; n3 has not come yet."""
     farm = Farm(script={"n3": n3 or {"hello": False}}, **options)
     try:
+        farm.are_there("n1", "n2")
         farm.submit(nnodes, **(habits or {}))
         farm.trains(2)
     except BaseException:
@@ -379,6 +385,17 @@ def let_go(farm, phase):
 
 
 # --- cases that wait long ------------------------------------------------------------
+
+def each(test, sentence, values=None):
+    """One case for each phase of a grow, or for each of the values."""
+    def case(value):
+        def body():
+            test(value)
+        body.__name__ = "%s_%s" % (test.__name__, value)
+        body.__doc__ = sentence % value
+        return body
+    return [case(value) for value in values or PHASES]
+
 
 def aside(test):
     """A case that waits for a limit of seconds: it runs beside the others."""
