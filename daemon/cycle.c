@@ -168,11 +168,22 @@ static void carry_out(struct cycle *cycle, const struct plan *plan, const struct
 	free(nodes);
 }
 
+/* A plan that changes nothing is no decision: it is not recorded. */
+static void record(struct cycle *cycle, const struct plan *plan)
+{
+	journal_write(cycle->ctld->journal, "plan",
+		json_pack("{s:I, s:s, s:O, s:o}", "epoch", (json_int_t)cycle->epoch, "why",
+			cycle->why, "problem", cycle->snapshot->json, "plan",
+			plan_json(cycle->snapshot->problem, plan)));
+}
+
 static void carry_out_all(struct cycle *cycle, const struct plan *plan)
 {
 	struct change *changes = NULL;
 	ssize_t n = plan_diff(cycle->snapshot->problem, plan, &changes);
 
+	if (n > 0)
+		record(cycle, plan);
 	for (ssize_t i = 0; i < n; i++)
 		carry_out(cycle, plan, &changes[i]);
 	free(changes);
@@ -181,7 +192,6 @@ static void carry_out_all(struct cycle *cycle, const struct plan *plan)
 static void on_plan(struct plan *plan_take, void *arg)
 {
 	struct cycle *cycle = arg;
-	struct ctld *ctld = cycle->ctld;
 	struct err err = { "" };
 
 	cycle->run = NULL;
@@ -193,11 +203,6 @@ static void on_plan(struct plan *plan_take, void *arg)
 	if (plan_take) {
 		log_debug("cycle", "epoch %lu: objective=%.3f solve_ms=%.1f", cycle->epoch,
 			plan_take->objective, plan_take->solve_ms);
-		journal_write(ctld->journal, "plan",
-			json_pack("{s:I, s:s, s:o, s:o}", "epoch", (json_int_t)cycle->epoch,
-				"why", cycle->why, "problem",
-				json_deep_copy(cycle->snapshot->json), "plan",
-				plan_json(cycle->snapshot->problem, plan_take)));
 		carry_out_all(cycle, plan_take);
 	}
 	plan_destroy(plan_take);

@@ -33,6 +33,9 @@
 #define PROBE_WEIGHT 1000.0
 #define COST_UNKNOWN_S 1.0 /* of a rescale that was never measured */
 #define START_COST_S 2.0
+/* What workers claim beyond these is nonsense, and would have the problem refused. */
+#define RATE_MIN 1e-6
+#define RATE_MAX 1e9
 
 /* --- who takes part ---------------------------------------------------------------- */
 
@@ -105,7 +108,8 @@ static json_t *curve_of(const struct job *job)
 		if (job->curve.points[i].rate_per_s > 0)
 			json_array_append_new(points,
 				json_pack("[i, f]", job->curve.points[i].nodes,
-					job->curve.points[i].rate_per_s));
+					fmin(fmax(job->curve.points[i].rate_per_s, RATE_MIN),
+						RATE_MAX)));
 	if (json_array_size(points) > 0)
 		return points;
 	for (int k = 1;; k = 2 * k < job->request.max_nodes ? 2 * k : job->request.max_nodes) {

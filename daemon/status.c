@@ -98,14 +98,16 @@ static json_t *job_json(struct ctld *ctld, const struct job *job)
 	return object;
 }
 
-static json_t *node_json(struct ctld *ctld, const struct node *node)
+/* Claims are what agents prove themselves with: only for those who run the daemon. */
+static json_t *node_json(struct ctld *ctld, const struct node *node, uid_t only)
 {
 	double now = loop_now_s(ctld->loop);
 	double end = isfinite(node->due_s) ? node->due_s : node->until_s;
 
 	return json_pack("{s:s, s:s, s:o, s:s, s:o, s:s, s:i, s:f}", "name", node->name,
 		"state", node_state_name(node->state), "job",
-		node->job ? json_string(node->job->id) : json_null(), "claim", node->claim,
+		node->job ? json_string(node->job->id) : json_null(), "claim",
+		only == (uid_t)-1 ? node->claim : "",
 		"until_s", isfinite(end) ? json_real(end > now ? end - now : 0) : json_null(),
 		"reason", node->reason, "agent_pid", (int)node->agent_pid, "cpus", node->cpus);
 }
@@ -123,12 +125,12 @@ static json_t *jobs_json(struct ctld *ctld, uid_t only)
 	return list;
 }
 
-static json_t *nodes_json(struct ctld *ctld)
+static json_t *nodes_json(struct ctld *ctld, uid_t only)
 {
 	json_t *list = json_array();
 
 	for (size_t i = 0; i < pool_count(ctld->pool); i++)
-		json_array_append_new(list, node_json(ctld, pool_at(ctld->pool, i)));
+		json_array_append_new(list, node_json(ctld, pool_at(ctld->pool, i), only));
 	return list;
 }
 
@@ -178,7 +180,7 @@ static json_t *one_job(struct ctld *ctld, const char *id, uid_t only, struct err
 	return json_pack("{s:o}", "job", job_json(ctld, job));
 }
 
-static json_t *one_node(struct ctld *ctld, const char *id, struct err *err)
+static json_t *one_node(struct ctld *ctld, const char *id, uid_t only, struct err *err)
 {
 	const struct node *node = pool_find(ctld->pool, id);
 
@@ -186,7 +188,7 @@ static json_t *one_node(struct ctld *ctld, const char *id, struct err *err)
 		err_set(err, EINVAL, "node %s: there is none", id);
 		return NULL;
 	}
-	return json_pack("{s:o}", "node", node_json(ctld, node));
+	return json_pack("{s:o}", "node", node_json(ctld, node, only));
 }
 
 json_t *status_json(struct ctld *ctld, const char *what, const char *id, uid_t only,
@@ -194,16 +196,16 @@ json_t *status_json(struct ctld *ctld, const char *what, const char *id, uid_t o
 {
 	if (!strcmp(what, "summary"))
 		return json_pack("{s:o, s:o, s:o, s:o}", "daemon", daemon_json(ctld), "jobs",
-			jobs_json(ctld, only), "nodes", nodes_json(ctld), "totals",
+			jobs_json(ctld, only), "nodes", nodes_json(ctld, only), "totals",
 			totals_json(ctld));
 	if (!strcmp(what, "jobs"))
 		return json_pack("{s:o}", "jobs", jobs_json(ctld, only));
 	if (!strcmp(what, "nodes"))
-		return json_pack("{s:o}", "nodes", nodes_json(ctld));
+		return json_pack("{s:o}", "nodes", nodes_json(ctld, only));
 	if (!strcmp(what, "job"))
 		return one_job(ctld, id ? id : "", only, err);
 	if (!strcmp(what, "node"))
-		return one_node(ctld, id ? id : "", err);
+		return one_node(ctld, id ? id : "", only, err);
 	err_set(err, EINVAL, "%s: there is no such view", what);
 	return NULL;
 }
