@@ -146,7 +146,8 @@ void ctld_node_changed(struct ctld *ctld, struct node *node)
 	if (node->state == NODE_HOLE)
 		claim_node(ctld, node);
 	if (node->state == NODE_LEAVING) {
-		if (before != NODE_LEAVING) {
+		/* Not before all have come back: restore_finish does it then. */
+		if (before != NODE_LEAVING && ctld->adopt_until_s <= 0) {
 			for (size_t i = 0; i < jobs_count(ctld->jobs); i++)
 				life_job_give_back(ctld, jobs_at(ctld->jobs, i));
 			cycle_poke(ctld->cycle, "node leaves");

@@ -204,8 +204,13 @@ static int on_state(struct reading *reading, const json_t *record)
 {
 	struct job *job = job_of(reading, record);
 
-	if (job)
-		job->held = json_is_true(json_object_get(record, "held"));
+	if (!job)
+		return 0;
+	job->held = json_is_true(json_object_get(record, "held"));
+	for (enum job_state state = JOB_WAITING; state < JOB_ENDED; state++)
+		if (!strcmp(job_state_name(state), str(record, "state")))
+			job->state = state;
+	snprintf(job->reason, sizeof(job->reason), "%s", str(record, "reason"));
 	return 0;
 }
 
@@ -418,5 +423,7 @@ void restore_finish(struct ctld *ctld)
 	for (size_t i = 0; i < jobs_count(ctld->jobs); i++)
 		if (jobs_at(ctld->jobs, i)->state != JOB_ENDED)
 			settle_job(ctld, jobs_at(ctld->jobs, i));
+	for (size_t i = 0; i < jobs_count(ctld->jobs); i++)
+		life_job_give_back(ctld, jobs_at(ctld->jobs, i));
 	cycle_poke(ctld->cycle, "restored");
 }
