@@ -38,6 +38,7 @@ HABITS = {
     "fail_code": 3,     # with this, on the first node
     "stuck": 0,         # > 0: the world of this generation makes no step
     "step_s": 0.02,     # of one node; n nodes are n^0.9 times as fast
+    "tick_s": 0.01,     # between two looks at what the world does
     "finish": 0,        # > 0: the training is complete at this step
     "die_step": 0,      # > 0: the launcher exits with fail_code at this step
     "answer": "yes",    # "none": silence; "no": always too late
@@ -207,6 +208,7 @@ class World:
         self.phase, self.base_step = "left", step
         self.left_t_s, self.finished = time.time(), finished
         self.saved = True
+        self.agent.log(world="left", step=step)
         self.agent.save(self.job, self.generation, step, tell=False)
         self.say_left()
         if self.habit("exits"):
@@ -408,6 +410,8 @@ class Agent:
         for job in self.copies:
             self.say_saved(job, False)
         self.send("agent.ready", {})
+        if self.leaving_at < float("inf"):
+            self.send("node.notice", {"grace_s": max(0, self.leaving_at - time.monotonic())})
 
     def on_start(self, body, _):
         for world in self.worlds.values():
@@ -502,7 +506,7 @@ class Agent:
     # --- the loop -------------------------------------------------------------------
 
     def wait_s(self):
-        until = time.monotonic() + (0.01 if self.worlds else 0.3)
+        until = time.monotonic() + (self.habit("tick_s") if self.worlds else 0.3)
         if self.timers:
             until = min(until, self.timers[0][0])
         if not self.link and self.habit("hello"):

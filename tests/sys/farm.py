@@ -231,10 +231,7 @@ class Farm:
     def set(self, node, **habits):
         """Habits of a node's agent, also of those that come after it."""
         self.next_agent(node, **habits)
-        if node != "*":
-            self.tell(node, "set", **habits)
-            return
-        for name in self.nodes():
+        for name in [node] if node != "*" else self.site_nodes():
             self.tell(name, "set", **habits)
 
     def next_agent(self, node, **habits):
@@ -319,10 +316,15 @@ def audit_journal(records):
     live = {}      # (job, generation) -> nodes
     newest = {}    # job -> generation
     moving = set() # jobs whose transaction is open
+    ended = set()
     for record in records:
         event, job = record["event"], record.get("job")
         if event == "start":
             moving.clear()
+            for key in [key for key in live if key[0] in ended]:
+                del live[key]  # what agents still have of these they tell (violations)
+        elif event == "end":
+            ended.add(job)
         elif event == "world":
             generation = record["generation"]
             check(generation == newest.get(job, 0) + 1, "generation %d of job %s after %d" % (
