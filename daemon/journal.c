@@ -20,10 +20,13 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "daemon/dirs.h"
 #include "proto/log.h"
+
+#define LOCK_TRIES 50 /* of a hundredth of a second */
 
 struct journal {
 	char path[PATH_MAX];
@@ -50,13 +53,27 @@ static int cut_torn_line(struct journal *journal, struct err *err)
 	return 0;
 }
 
+/* A daemon that was killed may leave a child that has not become an agent yet: it
+ * has our descriptors until it does. */
+static int lock_soon(int fd)
+{
+	const struct timespec pause = { 0, 10000000 };
+
+	for (int tries = 0; flock(fd, LOCK_EX | LOCK_NB) != 0; tries++) {
+		if (errno != EWOULDBLOCK || tries == LOCK_TRIES)
+			return -1;
+		nanosleep(&pause, NULL);
+	}
+	return 0;
+}
+
 static int open_locked(struct journal *journal, struct err *err)
 {
 	journal->fd = open(journal->path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
 	if (journal->fd < 0)
 		return err_set(
 			err, errno, "opening %s: %s", journal->path, strerror(errno));
-	if (flock(journal->fd, LOCK_EX | LOCK_NB) != 0)
+	if (lock_soon(journal->fd) != 0)
 		return err_set(err, errno, "%s: %s", journal->path,
 			errno == EWOULDBLOCK ? "another mallectld is using it"
 					     : strerror(errno));
