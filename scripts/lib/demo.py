@@ -100,6 +100,8 @@ class Demo:
                 shown = seconds
             if not waiting and all(c.poll() is not None for c in self.clients.values()):
                 return
+            if seconds > self.options.seconds:
+                waiting.clear()
             if seconds > self.options.seconds and status:
                 self.stop_those_that_run(status)
             if seconds > self.options.seconds + 30:
@@ -130,7 +132,7 @@ class Demo:
         self.by_kind = {}
         for record in done:
             kind = ("forced " if record["forced"] else "") + record["kind"]
-            self.by_kind.setdefault(kind, []).append(record["pause_s"])
+            self.by_kind.setdefault(kind, []).append(record)
         self.totals = totals
         return {
             "samples": sum(job["cursor"] for job in status["jobs"]),
@@ -154,9 +156,12 @@ class Demo:
             100 * summary["used_over_offered"], self.totals["probe_node_s"]))
         print("rescales               %(grow)d grown, %(shrink)d shrunk, of these %(forced)d forced"
               % summary["rescales"])
-        for kind, pauses in sorted(self.by_kind.items()):
-            print("  %-20s %3d times, pause median %.3f s, worst %.3f s" % (
-                kind, len(pauses), quantile(pauses, 0.5), max(pauses)))
+        for kind, records in sorted(self.by_kind.items()):
+            line = "  %-20s %3d times" % (kind, len(records))
+            pauses = [r["pause_s"] for r in records if r["to"] > 0]
+            if pauses:  # what is left without nodes does not train on after a pause
+                line += ", pause median %.3f s, worst %.3f s" % (quantile(pauses, 0.5), max(pauses))
+            print(line)
         for name, accuracy in summary["accuracy"].items():
             if accuracy is not None:
                 print("accuracy of %-10s %.4f" % (name, accuracy))
@@ -169,14 +174,14 @@ class Demo:
         print("samples repeated       %d" % summary["samples_repeated"], flush=True)
 
     def run(self):
-        print("six nodes of a quarter CPU; holes of a generated trace, 30 times as fast;")
+        print("six nodes; holes of a generated trace, 30 times as fast;")
         print("files in %s" % self.site.dir, flush=True)
         malle_site.unpack_fashion(self.site.path("data"))
         self.begun = time.monotonic()
         self.site.start()
         for line in self.site.read("ctld.log").splitlines():
-            if "sched" in line:
-                print(line)
+            if " sched: " in line:
+                print(line.split(" sched: ", 1)[1])
         self.train()
         summary = self.summary()
         self.print_summary(summary)
@@ -203,7 +208,8 @@ def main():
         print("demo: %s" % why, file=sys.stderr)
     if options.keep:
         print("\nit runs on; look with\n    export MALLE_SERVER=%s\n    %s\n"
-              "and end it with\n    kill %d; pkill -f %s" % (
+              "and end it with\n    kill %d\n"
+              "its agents follow within a minute; then remove %s" % (
                   demo.site.socket, program("malle-status"), demo.site.daemon.pid, demo.site.dir))
     else:
         demo.site.close()
