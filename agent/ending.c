@@ -39,6 +39,7 @@
 #include "agent/report.h"
 #include "agent/rsh.h"
 #include "agent/store.h"
+#include "agent/uplink.h"
 #include "agent/worker_sock.h"
 #include "proto/log.h"
 
@@ -49,7 +50,7 @@ static const double first_look_s = 0.01;
 static const double last_look_s = 0.1;
 static const double remember_s = 10;
 
-enum { LOOKS_FOR_WORDS = 20 };
+enum { LOOKS_FOR_WORDS = 20, LOOKS_FOR_OUTPUT = 50 };
 
 /* --- which processes -------------------------------------------------------- */
 
@@ -112,7 +113,6 @@ static void done(struct part *part)
 	part_event(part, PART_GONE);
 	fetch_cancel(part->fetch);
 	part->fetch = NULL;
-	output_finish(part->output);
 	worker_sock_forget(agent->sock, part);
 	launch_clean(part);
 	store_sweep(agent->store, part->job);
@@ -184,6 +184,14 @@ static int has_last_words(struct part *part)
 	return 0;
 }
 
+/* Nobody listens for output after the end: a daemon that is there gets it first. */
+static int has_output(struct part *part)
+{
+	output_finish(part->output);
+	return !output_flush(part->output) && uplink_link(part->agent->uplink) &&
+	       part->n_looks++ < LOOKS_FOR_OUTPUT;
+}
+
 static void look(void *arg)
 {
 	struct part *part = arg;
@@ -195,7 +203,8 @@ static void look(void *arg)
 	if (part->ending == ENDING_NO)
 		return;
 	/* Counting after the last child: a fork is in its parent's time. */
-	if (!has_children(part) && signal_all(part, 0) == 0 && !has_last_words(part)) {
+	if (!has_children(part) && signal_all(part, 0) == 0 && !has_last_words(part) &&
+		!has_output(part)) {
 		done(part);
 		return;
 	}

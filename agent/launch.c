@@ -171,8 +171,10 @@ static int hand_on(
 	struct agent *agent = arg;
 	struct link *link = uplink_link(agent->uplink);
 
-	if (!link || link_queued(link) > QUEUED_MAX)
+	if (!link || link_queued(link) > QUEUED_MAX) {
+		errno = link ? EAGAIN : ENOTCONN;
 		return -1;
+	}
 	return link_send_raw(link, MSG_JOB_OUTPUT, 0,
 		json_pack("{s:s, s:i}", "job", job, "stream", stream), bytes, size);
 }

@@ -1,10 +1,13 @@
 /*
  * output.c - what the processes of a world write, to a file and to the daemon.
  *
- * Pipes are always drained, or workers would stop: in a write, in the middle of a
- * step, with all other ranks waiting for them.  So what cannot be handed on is
- * kept, up to RING_MAX; beyond that the oldest goes, and a line in its place says
- * how much went.  The file gets everything.
+ * Pipes must be drained, or workers stop: in a write, in the middle of a step,
+ * with all other ranks waiting for them.  A daemon that is there but reads more
+ * slowly than they write is waited for all the same, patience_s at a time, as a
+ * terminal would make them wait: its users want all of the output.  One that
+ * takes nothing for longer, or is away, is not: what cannot be handed on is kept,
+ * up to RING_MAX; beyond that the oldest goes, and a line in its place says how
+ * much went.  The file gets everything.
  *
  * One pair of pipes serves all processes of the world on this node, and we keep
  * the writing ends, so that a process that is started later gets them too.  So
@@ -36,6 +39,8 @@ enum {
 };
 
 static const double retry_s = 0.05;
+static const double retry_soon_s = 0.01; /* while workers wait */
+static const double patience_s = 1;
 
 struct chunk {
 	STAILQ_ENTRY(chunk) entry;
@@ -63,6 +68,8 @@ struct output {
 	STAILQ_HEAD(, chunk) ring;
 	size_t in_ring, dropped;
 	struct loop_timer *retry;
+	double slow_since_s; /* monotonic: nothing was taken; 0: all is */
+	int paused;          /* the pipes are not read */
 };
 
 /* --- to the file ------------------------------------------------------------ */
@@ -127,8 +134,6 @@ static void keep(struct output *output, int stream, const char *bytes, size_t si
 	output->in_ring += size;
 	while (output->in_ring > RING_MAX)
 		drop_oldest(output);
-	if (!loop_timer_pending(output->retry))
-		loop_timer_start(output->retry, retry_s);
 }
 
 static int tell_dropped(struct output *output)
@@ -165,12 +170,39 @@ int output_flush(struct output *output)
 	return 1;
 }
 
+static void pause_reading(struct output *output, int paused)
+{
+	if (output->paused == paused)
+		return;
+	output->paused = paused;
+	for (int i = 0; i < 2; i++)
+		loop_io_set(output->streams[i].io, paused ? LOOP_NONE : LOOP_READ);
+}
+
+/* After something could not be handed on; errno is of that. */
+static void be_patient(struct output *output)
+{
+	double now_s = loop_now_s(output->loop);
+	int slow = errno == EAGAIN;
+
+	if (slow && output->slow_since_s == 0)
+		output->slow_since_s = now_s;
+	pause_reading(output, slow && now_s - output->slow_since_s < patience_s);
+	loop_timer_start(output->retry, output->paused ? retry_soon_s : retry_s);
+}
+
 static void retry_flush(void *arg)
 {
 	struct output *output = arg;
+	size_t before = output->in_ring;
+	int all = output_flush(output);
 
-	if (!output_flush(output))
-		loop_timer_start(output->retry, retry_s);
+	if (output->in_ring < before)
+		output->slow_since_s = 0;
+	if (all)
+		pause_reading(output, 0);
+	else
+		be_patient(output);
 }
 
 static void hand_on(struct output *output, int stream, const char *bytes, size_t size)
@@ -178,9 +210,13 @@ static void hand_on(struct output *output, int stream, const char *bytes, size_t
 	if (size == 0)
 		return;
 	append(output, bytes, size);
-	if (!output_flush(output) ||
-		output->hand_on(output->job, stream, bytes, size, output->arg) < 0)
-		keep(output, stream, bytes, size);
+	if (output_flush(output) &&
+		output->hand_on(output->job, stream, bytes, size, output->arg) == 0) {
+		output->slow_since_s = 0;
+		return;
+	}
+	be_patient(output);
+	keep(output, stream, bytes, size);
 }
 
 /* --- mpirun's two lines ----------------------------------------------------- */
@@ -261,7 +297,9 @@ static int read_some(struct stream *s)
 
 static void readable(int fd, unsigned ready, void *arg)
 {
-	for (int i = 0; i < READS_PER_TURN && read_some(arg); i++)
+	const struct stream *s = arg;
+
+	for (int i = 0; i < READS_PER_TURN && !s->output->paused && read_some(arg); i++)
 		;
 }
 

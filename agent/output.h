@@ -10,7 +10,7 @@
 
 struct output;
 
-/* Hand bytes on.  -1: not now (nobody is there, or they do not read). */
+/* Hand bytes on.  -1: not now; EAGAIN: they are read too slowly, else: nobody reads. */
 typedef int (*output_f)(
 	const char *job, int stream, const void *bytes, size_t size, void *arg);
 
@@ -33,7 +33,7 @@ void output_destroy(struct output *output);
 /* The end to write to, for a child.  stream: 1 or 2.  Stays ours. */
 int output_fd(const struct output *output, int stream);
 
-/* No process has the pipes any more: take what is in them.  NULL is fine. */
+/* No process has the pipes any more: take what is in them.  NULL and repeats are fine. */
 void output_finish(struct output *output);
 
 /* Try again to hand on what waits.  Non-zero: nothing waits any more.  NULL: so. */
