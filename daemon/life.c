@@ -243,6 +243,9 @@ void life_world_changed(struct ctld *ctld, struct world *world)
 
 	if (world->buried)
 		return;
+	/* Not before all agents are back: what it means is said by restore.c. */
+	if (ctld->adopt_until_s > 0 && world != job->current)
+		return;
 	if (world->phase == WORLD_STARTING && world_all_ready(world, job->request.nproc))
 		world->phase = WORLD_READY;
 	if ((world->phase == WORLD_RUNNING || world->phase == WORLD_STARTING ||
@@ -299,7 +302,8 @@ void life_job_runs(struct ctld *ctld, struct job *job, const char *reason)
 	if (reason && strcmp(reason, job->reason)) {
 		snprintf(job->reason, sizeof(job->reason), "%s", reason);
 		changed = 1;
-	} else if (!reason && state == JOB_RUNNING && job->reason[0]) {
+	} else if (!reason && job->reason[0] &&
+		(state == JOB_RUNNING || (changed && state == JOB_STARTING))) {
 		job->reason[0] = '\0';
 	}
 	if (state == JOB_RUNNING && job->start_s == 0)

@@ -567,7 +567,16 @@ int rescale_begin(struct ctld *ctld, struct job *job, enum rescale_kind kind, in
 		rescale_kind_name(kind), rescale->from_n, rescale->to_n, forced, reason);
 	loop_timer_start(rescale->timer, TICK_S);
 	rescale_advance(rescale);
+	if (job->rescale && job->rescale->to)
+		life_job_runs(ctld, job, NULL);
 	return 0;
+}
+
+const struct world *rescale_shown_world(const struct job *job)
+{
+	if (job->current)
+		return job->current;
+	return job->rescale ? job->rescale->to : NULL;
 }
 
 int rescale_adopt(struct ctld *ctld, struct job *job, struct world *from, struct world *to)

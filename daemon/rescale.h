@@ -77,6 +77,9 @@ void rescale_abandon(struct job *job);
 /* After a restart of the daemon: take up a transaction that was open. */
 int rescale_adopt(struct ctld *ctld, struct job *job, struct world *from, struct world *to);
 
+/* The world that people see: the one that trains, else the one that comes up. */
+const struct world *rescale_shown_world(const struct job *job);
+
 json_t *rescale_json(const struct rescale *rescale);
 const char *rescale_kind_name(enum rescale_kind kind);
 

@@ -148,6 +148,7 @@ static int on_world(struct reading *reading, const json_t *record)
 	if (!world)
 		return err_set(reading->err, ENOMEM, "restoring worlds: out of memory");
 	job->generation = world->generation;
+	world->named_at_wall_s = real(record, "t");
 	return 0;
 }
 
@@ -378,11 +379,33 @@ static void settle_current(struct ctld *ctld, struct world *world)
 		rescale_tell_again(ctld, world, &world->members[i]);
 }
 
+static int all_are_there(const struct world *world)
+{
+	for (size_t i = 0; i < world->n_members; i++)
+		if (!world->members[i].exited && !world->members[i].node->link)
+			return 0;
+	return 1;
+}
+
+/*
+ * A world that came up without us.  mpirun needed us for its remote starts, so of
+ * its worlds only those go on that had joined, or had been there for so long
+ * that they never will: programs without libmalle.
+ */
+static int came_up(struct ctld *ctld, const struct world *world)
+{
+	double age_s = loop_wall_s(ctld->loop) - world->named_at_wall_s;
+
+	return job_wants_nodes(world->job) && all_are_there(world) &&
+	       (strcmp(world->job->request.launcher, "mpi") || world_any_ready(world) ||
+		       age_s > ctld->config.prepare_limit_s);
+}
+
 static void settle_next(struct ctld *ctld, struct job *job, struct world *next)
 {
 	struct world *from = job->current;
 
-	if (from && from->phase == WORLD_LEFT)
+	if (from ? from->phase == WORLD_LEFT : came_up(ctld, next))
 		rescale_adopt(ctld, job, from, next);
 	else
 		life_world_end(ctld, next, "the daemon was restarted while it came up");

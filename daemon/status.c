@@ -71,6 +71,7 @@ static const char *user_name(uid_t uid, char *buf, size_t size)
 static json_t *job_json(struct ctld *ctld, const struct job *job)
 {
 	const struct job_request *request = &job->request;
+	const struct world *shown = rescale_shown_world(job);
 	char uid[16];
 	json_t *object = json_pack("{s:s, s:s, s:s, s:I, s:s, s:s, s:i, s:i, s:i, s:s, s:s, s:f}",
 		"id", job->id, "name", request->name, "user",
@@ -83,8 +84,7 @@ static json_t *job_json(struct ctld *ctld, const struct job *job)
 		"{s:I, s:i, s:o, s:i, s:f, s:I, s:I, s:f, s:f, s:f, s:i, s:f, s:f, s:o, s:o, s:o, "
 		"s:o, s:o}",
 		"generation", (json_int_t)job->generation, "restarts", job->failures, "nodes",
-		names_json(job->current), "n_nodes",
-		job->current ? (int)job->current->n_members : 0, "rate_per_s",
+		names_json(shown), "n_nodes", shown ? (int)shown->n_members : 0, "rate_per_s",
 		cycle_rate(ctld->cycle, job), "cursor", (json_int_t)job->cursor, "step",
 		(json_int_t)job->step, "submit_s", job->submit_s, "start_s", job->start_s,
 		"end_s", job->end_s, "exit_code", job->exit_code, "node_s", job->node_s,

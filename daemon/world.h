@@ -34,6 +34,7 @@ struct world {
 	enum world_phase phase;
 	struct member *members;
 	size_t n_members;
+	double named_at_wall_s; /* of one that the journal told of */
 	int proposals;       /* made to it so far */
 	int buried;          /* unlinked: of no job any more */
 	int finished;        /* the workers said: all samples consumed */
