@@ -78,6 +78,16 @@ static void on_hello(struct peer *peer, const struct msg *msg)
 	ctld_node_changed(ctld, node);
 }
 
+static void count_ready(
+	struct ctld *ctld, struct world *world, struct member *member, int ready)
+{
+	member->ready = ready;
+	if (ready == 0)
+		return;
+	if (world->first_ready_at_s == 0)
+		world->first_ready_at_s = loop_now_s(ctld->loop);
+}
+
 static void on_world(struct peer *peer, const struct msg *msg)
 {
 	struct member *member;
@@ -97,7 +107,7 @@ static void on_world(struct peer *peer, const struct msg *msg)
 		return;
 	}
 	member->told = 1;
-	member->ready = (int)msg_int(msg, "ready");
+	count_ready(peer->ctld, world, member, (int)msg_int(msg, "ready"));
 	member->lacks_go = !strcmp(phase, "ready");
 	if (!strcmp(phase, "left")) {
 		member->left = 1;
@@ -220,9 +230,7 @@ static void on_world_ready(struct peer *peer, const struct msg *msg)
 
 	if (!world)
 		return;
-	member->ready = (int)msg_int(msg, "ready");
-	if (member->ready > 0 && world->first_ready_at_s == 0)
-		world->first_ready_at_s = loop_now_s(peer->ctld->loop);
+	count_ready(peer->ctld, world, member, (int)msg_int(msg, "ready"));
 	life_world_changed(peer->ctld, world);
 }
 
@@ -326,6 +334,9 @@ static void on_exited(struct peer *peer, const struct msg *msg)
 				msg_str(msg, "reason"));
 	}
 	world_member_exited(member);
+	/* Where each node launches its own, the head's end is not the last. */
+	if (strcmp(world->job->request.launcher, "mpi") && world->code == 0)
+		world->launcher_exited = world_all_exited(world);
 	ctld_node_changed(peer->ctld, peer->node);
 	life_world_changed(peer->ctld, world);
 }
@@ -349,9 +360,9 @@ static void on_output(struct peer *peer, const struct msg *msg)
 {
 	struct job *job = jobs_find(peer->ctld->jobs, msg_str(msg, "job"));
 
-	if (job)
-		peers_tell_output(peer->ctld->peers, job, (int)msg_int(msg, "stream"),
-			msg->raw, msg->raw_size);
+	if (job && peers_tell_output(peer->ctld->peers, job, (int)msg_int(msg, "stream"),
+			   msg->raw, msg->raw_size))
+		peer_waits(peer);
 }
 
 /* --- remote start ---------------------------------------------------------- */

@@ -9,17 +9,33 @@
  * Clients are any users of the machine; agents must come as the user that the
  * daemon started them as (or root, who could pose as them), and name a claim that
  * is open (h_agent.c).
+ *
+ * A client that reads more slowly than its job writes is waited for, by not
+ * reading what the job's agent says: the agent waits for us in its turn, and the
+ * job for it.  But agents have more to say than output.  So that lasts
+ * PATIENCE_S; then the client is on its own, until it has caught up, and is let
+ * go when QUEUE_MAX is reached.  One that asks and does not read the answers is
+ * let go sooner, and nobody but root and our own user, whom we need, gets more
+ * than CLIENTS_MAX connections.
  */
 #include "daemon/peer.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "daemon/rescale.h"
 #include "proto/log.h"
 #include "proto/nodeset.h"
 
-#define QUEUE_MAX (8u << 20) /* a client that does not read is let go */
+#define QUEUE_MAX (8u << 20)   /* bytes; a client that does not read is let go */
+#define ANSWERS_MAX (1u << 20) /* the same, for one that only asks */
+#define BEHIND_FROM (2u << 20)
+#define BEHIND_TO (1u << 20)
+#define PATIENCE_S 0.5
+#define FLOW_S 0.01
+#define CLIENTS_MAX 256 /* of one user */
 
 struct peers {
 	struct ctld *ctld;
@@ -28,6 +44,7 @@ struct peers {
 	struct peer *closed; /* by us; freed at the end of the turn */
 	struct rsh_session *sessions;
 	long long last_session;
+	struct loop_timer *flow; /* runs while agents wait */
 };
 
 static void unlink_peer(struct peer *peer)
@@ -75,6 +92,54 @@ void peers_close(struct peers *peers, struct link *link)
 		}
 }
 
+static void let_go(struct peer *peer)
+{
+	log_warning("peer", "%s does not read, let go", link_name(peer->link));
+	close_peer(peer);
+}
+
+/* --- a client that is behind ------------------------------------------------- */
+
+/* It has much to read, and is still waited for. */
+static int is_behind(struct peer *peer)
+{
+	size_t queued = link_queued(peer->link);
+	double now = loop_now_s(peer->ctld->loop);
+
+	if (queued < BEHIND_TO)
+		peer->behind_since_s = 0;
+	else if (queued > BEHIND_FROM && peer->behind_since_s == 0)
+		peer->behind_since_s = now;
+	return peer->behind_since_s > 0 && now - peer->behind_since_s < PATIENCE_S;
+}
+
+void peer_waits(struct peer *agent)
+{
+	agent->waits = 1;
+	link_pause(agent->link);
+	loop_timer_start(agent->ctld->peers->flow, FLOW_S);
+}
+
+static void on_flow(void *arg)
+{
+	struct peers *peers = arg;
+	int behind = 0;
+
+	for (struct peer *peer = peers->peers; peer; peer = peer->next)
+		behind |= peer->attached && is_behind(peer);
+	if (behind) {
+		loop_timer_start(peers->flow, FLOW_S);
+		return;
+	}
+	for (struct peer *peer = peers->peers; peer; peer = peer->next)
+		if (peer->waits) {
+			peer->waits = 0;
+			link_resume(peer->link);
+		}
+}
+
+/* --- messages ---------------------------------------------------------------- */
+
 static const struct handler *find_handler(const struct handler *rows, enum msg_type type)
 {
 	for (; rows->type != MSG_UNSET; rows++)
@@ -89,6 +154,11 @@ static void on_msg(struct link *link, const struct msg *msg, void *arg)
 	const struct handler *row = find_handler(
 		peer->role == PEER_AGENT ? agent_handlers : client_handlers, msg->type);
 
+	if (peer->role == PEER_CLIENT &&
+		link_queued(link) > (peer->attached ? 2 * QUEUE_MAX : ANSWERS_MAX)) {
+		let_go(peer);
+		return;
+	}
 	if (row && (row->roles & peer->role)) {
 		row->take(peer, msg);
 		return;
@@ -112,6 +182,18 @@ static void on_gone(struct link *link, const char *why, void *arg)
 
 static const struct link_handlers handlers = { on_msg, on_gone };
 
+static int may_come(const struct peers *peers, const struct link *link)
+{
+	uid_t uid = link_identity(link)->uid;
+	int n = 0;
+
+	if (uid == 0 || uid == geteuid())
+		return 1;
+	for (const struct peer *peer = peers->peers; peer; peer = peer->next)
+		n += link_identity(peer->link)->uid == uid;
+	return n < CLIENTS_MAX;
+}
+
 static void on_link(struct link *link, const struct msg *hello, void *arg)
 {
 	struct peers *peers = arg;
@@ -121,6 +203,13 @@ static void on_link(struct link *link, const struct msg *hello, void *arg)
 	if (strcmp(role, "client") && strcmp(role, "agent")) {
 		link_refuse(link, hello->id, EXIT_NOT_ALLOWED,
 			"role %s has no business here", role);
+		link_close(link);
+		return;
+	}
+	if (!may_come(peers, link)) {
+		link_refuse(link, hello->id, EXIT_TRY_AGAIN,
+			"uid %u has %d connections already", link_identity(link)->uid,
+			CLIENTS_MAX);
 		link_close(link);
 		return;
 	}
@@ -150,10 +239,14 @@ struct peers *peers_create(struct ctld *ctld, struct err *err)
 	peers->ctld = ctld;
 	/* Agents still have sessions of the daemon of before: never the same number. */
 	peers->last_session = (long long)(loop_wall_s(ctld->loop) * 1000);
-	peers->listener = link_listen(ctld->loop, ctld->config.socket, 0666, &auth_peer,
-		ctld->instance, on_link, peers, err);
+	peers->flow = loop_timer_create(ctld->loop, on_flow, peers);
+	if (peers->flow)
+		peers->listener = link_listen(ctld->loop, ctld->config.socket, 0666,
+			&auth_peer, ctld->instance, on_link, peers, err);
+	else
+		err_set(err, ENOMEM, "listening: out of memory");
 	if (!peers->listener) {
-		free(peers);
+		peers_destroy(peers);
 		return NULL;
 	}
 	return peers;
@@ -164,6 +257,7 @@ void peers_destroy(struct peers *peers)
 	if (!peers)
 		return;
 	link_listener_destroy(peers->listener);
+	loop_timer_destroy(peers->flow);
 	while (peers->peers) {
 		struct peer *peer = peers->peers;
 
@@ -194,7 +288,7 @@ long long peers_next_session(struct peers *peers)
 
 json_t *peer_job_state(const struct job *job)
 {
-	const struct world *world = job->current;
+	const struct world *world = rescale_shown_world(job);
 	json_t *body;
 	size_t n = world ? world->n_members : 0;
 	struct nodeset *set = nodeset_create();
@@ -219,9 +313,8 @@ static void send_to_client(struct peer *peer, enum msg_type type, json_t *body_t
 	const void *raw, size_t size)
 {
 	if (link_queued(peer->link) > QUEUE_MAX) {
-		log_warning("peer", "%s does not read, let go", link_name(peer->link));
 		json_decref(body_take);
-		close_peer(peer);
+		let_go(peer);
 		return;
 	}
 	link_send_raw(peer->link, type, 0, body_take, raw, size);
@@ -238,19 +331,23 @@ void peers_tell_state(struct peers *peers, const struct job *job)
 	}
 }
 
-void peers_tell_output(
+int peers_tell_output(
 	struct peers *peers, struct job *job, int stream, const void *data, size_t size)
 {
 	long long offset = job->output_bytes;
 	struct peer *next;
+	int behind = 0;
 
 	job_output_keep(job, data, size);
 	for (struct peer *peer = peers->peers; peer; peer = next) {
 		next = peer->next;
-		if (peer->attached == job)
-			send_to_client(peer, MSG_JOB_OUTPUT,
-				json_pack("{s:s, s:i, s:I}", "job", job->id, "stream", stream,
-					"offset", (json_int_t)offset),
-				data, size);
+		if (peer->attached != job)
+			continue;
+		behind |= is_behind(peer);
+		send_to_client(peer, MSG_JOB_OUTPUT,
+			json_pack("{s:s, s:i, s:I}", "job", job->id, "stream", stream,
+				"offset", (json_int_t)offset),
+			data, size);
 	}
+	return behind;
 }

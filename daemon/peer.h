@@ -19,6 +19,8 @@ struct peer {
 	enum peer_role role;
 	struct node *node;      /* of an agent that has said hello */
 	struct job *attached;   /* of a client that watches a job */
+	double behind_since_s;  /* monotonic: of a client with much to read; 0: not */
+	int waits;              /* an agent whose output such a client gets: not read */
 };
 
 struct handler {
@@ -42,8 +44,13 @@ void peers_close(struct peers *peers, struct link *link);
 
 /* To every client that is attached to the job. */
 void peers_tell_state(struct peers *peers, const struct job *job);
-void peers_tell_output(
+
+/* Returns non-zero when one of them is behind: whoever brought this should wait. */
+int peers_tell_output(
 	struct peers *peers, struct job *job, int stream, const void *data, size_t size);
+
+/* Its link is not read until no client is behind that is still waited for. */
+void peer_waits(struct peer *agent);
 
 /* The body of job.state. */
 json_t *peer_job_state(const struct job *job);
