@@ -288,10 +288,16 @@ class Farm:
 
     def audit(self):
         self.journal()
-        audit_journal(self.records)
+        audit_journal(self.records, self.has_exited)
         for node in self.site_nodes():
             for entry in self.heard(node):
                 check("violation" not in entry, "agent of %s: %s" % (node, entry))
+
+    def has_exited(self, node, world, t):
+        """Or never began there: the order was lost with a connection."""
+        of_world = {"job": world[0], "generation": world[1]}
+        return not self.heard(node, "world.start", **of_world) or any(
+            e["t"] <= t + 0.001 for e in self.said(node, "world.exited", **of_world))
 
     def site_nodes(self):
         run = self.site.path("run")
@@ -311,41 +317,67 @@ class Farm:
         self.site.close()
 
 
-def audit_journal(records):
-    """What must hold in every journal, restarts or not."""
-    live = {}      # (job, generation) -> nodes
-    newest = {}    # job -> generation
-    moving = set() # jobs whose transaction is open
-    ended = set()
+def audit_journal(records, exited):
+    """
+    What must hold in every journal, restarts or not.  exited(node, world, t): the
+    node's agent had said by then that no process of the world is left.
+    """
+    audit = Audit(exited)
     for record in records:
-        event, job = record["event"], record.get("job")
-        if event == "start":
-            moving.clear()
-            for key in [key for key in live if key[0] in ended]:
-                del live[key]  # what agents still have of these they tell (violations)
-        elif event == "end":
-            ended.add(job)
-        elif event == "world":
-            generation = record["generation"]
-            check(generation == newest.get(job, 0) + 1, "generation %d of job %s after %d" % (
-                generation, job, newest.get(job, 0)))
-            newest[job] = generation
-            check(job not in moving, "job %s has two open transactions" % job)
-            moving.add(job)
-            for (other, other_generation), nodes in live.items():
-                both = set(nodes) & set(record["nodes"])
-                check(other == job or not both, "%s given to job %s, job %s generation %d has them"
-                      % (sorted(both), job, other, other_generation))
-            live[job, generation] = record["nodes"]
-        elif event == "rescale":
-            moving.discard(job)
-        elif event == "gone":
-            check((job, record["generation"]) in live, "job %s generation %d is gone twice" % (
-                job, record["generation"]))
-            del live[job, record["generation"]]
-        elif event == "go":
-            check(record["generation"] == newest[job], "job %s: go for generation %d of %d" % (
-                job, record["generation"], newest[job]))
+        getattr(audit, record["event"], lambda _: None)(record)
+
+
+class Audit:
+    """One method for each event of the journal that matters."""
+
+    def __init__(self, exited):
+        self.exited = exited
+        self.holders = {}   # node -> worlds that may have processes on it
+        self.newest = {}    # job -> generation
+        self.moving = set() # jobs whose transaction is open
+        self.ended = set()
+        self.claims = {}    # claim -> node
+
+    def start(self, _):
+        self.moving.clear()
+        for worlds in self.holders.values():  # agents tell of those of ended jobs
+            worlds -= {world for world in worlds if world[0] in self.ended}
+
+    def end(self, record):
+        self.ended.add(record["job"])
+
+    def claim(self, record):
+        self.claims[record["claim"]] = record["node"]
+
+    def claim_end(self, record):
+        self.holders.pop(self.claims.get(record["claim"]), None)
+
+    def world(self, record):
+        job, generation = record["job"], record["generation"]
+        before = self.newest.get(job, 0)
+        check(generation == before + 1, "generation %d of job %s after %d" % (
+            generation, job, before))
+        check(job not in self.moving, "job %s has two open transactions" % job)
+        self.newest[job] = generation
+        self.moving.add(job)
+        for node in record["nodes"]:
+            worlds = self.holders.setdefault(node, set())
+            for world in worlds:
+                check(world[0] == job or self.exited(node, world, record["t"]),
+                      "%s given to job %s, job %s generation %d has it" % ((node, job) + world))
+            worlds.add((job, generation))
+
+    def rescale(self, record):
+        self.moving.discard(record["job"])
+
+    def gone(self, record):
+        for worlds in self.holders.values():
+            worlds.discard((record["job"], record["generation"]))
+
+    def go(self, record):
+        check(record["generation"] == self.newest[record["job"]],
+              "job %s: go for generation %d of %d" % (
+                  record["job"], record["generation"], self.newest[record["job"]]))
 
 
 # --- a transaction that stops where the test wants it -----------------------------------
