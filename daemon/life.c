@@ -257,8 +257,10 @@ void life_world_changed(struct ctld *ctld, struct world *world)
 	}
 	if (world->launcher_exited && world->ended_at_s == 0)
 		world->ended_at_s = now(ctld);
-	if (wanted_world(world) && was_cut(world))
+	if (wanted_world(world) && was_cut(world)) {
 		life_world_lost(ctld, world, "a node was given back before it had left", 1);
+		return; /* that has followed it to its end */
+	}
 	if (world->launcher_exited && wanted_world(world) && !is_leaving(world)) {
 		world_ended_itself(ctld, world);
 		if (world->buried)
