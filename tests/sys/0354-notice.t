@@ -205,6 +205,38 @@ def given_back_too_early():
         f.trains(2)
 
 
+def the_last_one_cut():
+    """a node that has to go when all others of its world have gone ends that world once"""
+    with Farm(2) as f:
+        f.are_there("n1", "n2")
+        f.submit("1:2")
+        f.trains(2)
+        f.set("n2", answer="none")
+        notice(f, "n2", 0.5)
+        f.tell("n1", "crash", code=9, all=True)
+        notice(f, "n1", 0.2)
+        for node in ("n1", "n2"):
+            wait_for("%s to go" % node, lambda: f.journal("claim_end"))
+        f.set("n2", answer="yes")
+        f.come("n1", "n2")
+        f.trains(2)
+        check(len(f.journal("gone", generation=1)) == 1, f.journal("gone"))
+
+
+def cut_alone():
+    """a world of one node that has to go too early ends once"""
+    with Farm(1) as f:
+        f.are_there("n1")
+        f.submit("1:1")
+        f.trains(1)
+        f.set("n1", answer="none")
+        f.tell("n1", "notice", grace_s=0.3)
+        wait_for("the loss", lambda: f.journal("lost"))
+        f.set("n1", answer="yes")
+        f.trains(1)
+        check(len(f.journal("gone", generation=1)) == 1, f.journal("gone"))
+
+
 def crash_while_asked():
     """a world that breaks while it is asked to leave, before the next is up, is survived"""
     with two_and_one(nnodes="2:2", n3={"hello": False, "ready_s": 1e9},
@@ -318,7 +350,7 @@ def deaf_to_withdraw():
 TESTS = [
     shrinks, first_rank, below_minimum, topped_up, all_at_once, one_after_another,
     before_the_next_is_ready, earlier_notice, sooner,
-    given_back_too_early, crash_while_asked, while_cancelled, comes_back,
+    given_back_too_early, the_last_one_cut, cut_alone, crash_while_asked, while_cancelled, comes_back,
     *each(own_in, "a member that is wanted back in %s of a grow is given back in time"),
     *each(joiner_in, "a joiner that is wanted back in %s of a grow is given back in time"),
     *each(drop_in, "connections that break in %s and come back cost nothing"),

@@ -3,8 +3,10 @@
 
 With fake agents (fake_agent.py), as 0350-transaction.t.
 """
+import fcntl
 import os
 import sys
+import threading
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from farm import Farm, check, each, hold, let_go, run, two_and_one, wait_for
@@ -239,10 +241,47 @@ def notice_meanwhile():
         f.crash()
         f.next_agent("n2", hello=False)
         f.tell("n2", "notice", grace_s=3)
+        for late in ("n1", "n3"):  # it is told before it is known who is there
+            f.tell(late, "drop", away_s=0.4)
         f.start()
         wait_for("n2 to go", lambda: f.journal("released", node="n2"))
         check(f.heard("n2", "node.release"), "n2 went without an order")
         f.trains(2)
+        no_failure(f)
+
+
+def wish_in(wish):
+    """Asked of a daemon to which not all agents have come back yet, or none ever will."""
+    for gone in (False, True):
+        with Farm() as f:
+            f.submit("3:3")
+            f.trains(3)
+            pid = f.agent_pid("n3")
+            f.crash()
+            for node in ("n1", "n3"):
+                f.tell(node, "drop", away_s=0.3)
+            if gone:
+                os.kill(pid, 9)
+            f.start()
+            f.order("job." + wish, job="1")
+            if wish == "cancel":
+                f.ended(143)
+            else:
+                f.when("the pause", lambda j: j["state"] == "paused")
+            f.all_free()
+
+
+def lock_of_the_dead():
+    """a child of the killed daemon that has its lock for a moment keeps nobody out"""
+    with Farm() as f:
+        f.submit("3:3")
+        f.trains(3)
+        f.crash()
+        with open(f.site.path("state/journal.jsonl")) as journal:
+            fcntl.flock(journal, fcntl.LOCK_EX)
+            threading.Timer(0.2, lambda: fcntl.flock(journal, fcntl.LOCK_UN)).start()
+            f.start()
+        f.trains(3)
         no_failure(f)
 
 
@@ -261,7 +300,9 @@ def again_and_again():
 TESTS = [
     trains_on, in_first_start, crash_meanwhile, done_meanwhile, paused, ended,
     ended_but_not_gone, rolled_back_but_not_gone, no_agent_left, spooled, notice_meanwhile,
-    again_and_again,
+    lock_of_the_dead, again_and_again,
+    *each(wish_in, "a %s asked for while agents are still coming back is done",
+          ["pause", "cancel"]),
     *each(killed_in, "a daemon killed in %s costs a job nothing"),
     *each(held_in, "a daemon killed in %s, of a fault that lasts, costs a job nothing"),
     *each(node_lost_in, "a member lost while the daemon, killed in %s, is away is survived"),
