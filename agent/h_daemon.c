@@ -125,6 +125,8 @@ static void on_drop(struct agent *agent, const struct msg *msg)
 {
 	store_drop(agent->store, msg_str(msg, "job"));
 	spooler_forget(agent->spooler, msg_str(msg, "job"));
+	if (msg_has(msg, "spool"))
+		spooler_remove(msg_str(msg, "spool"));
 }
 
 static void on_release(struct agent *agent, const struct msg *msg)

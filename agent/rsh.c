@@ -164,7 +164,8 @@ void rsh_link_gone(struct rsh *rsh, struct link *link)
 		next = LIST_NEXT(request, entry);
 		if (request->link != link)
 			continue;
-		if (daemon)
+		/* 0: the daemon was away and has never heard of it. */
+		if (daemon && request->our_id)
 			link_send(daemon, MSG_RSH_HANGUP, request->our_id,
 				json_pack("{s:I}", "session",
 					(json_int_t)request->our_id));

@@ -10,6 +10,7 @@
 #include "agent/spooler.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -200,4 +201,22 @@ int spooler_main(const char *path, const char *word)
 		return EXIT_OK;
 	fprintf(stderr, "malle-agent: %s\n", err.text);
 	return EXIT_WRITE_FAILED;
+}
+
+void spooler_remove(const char *spool)
+{
+	char path[PATH_MAX];
+	char *slash;
+
+	if (snprintf(path, sizeof(path), "%s/state", spool) >= (int)sizeof(path))
+		return;
+	unlink(path);
+	rmdir(spool);
+	snprintf(path, sizeof(path), "%s", spool);
+	slash = strrchr(path, '/');
+	if (!slash)
+		return;
+	*slash = '\0';
+	if (slash - path >= 7 && !strcmp(slash - 7, "/.malle"))
+		rmdir(path);
 }

@@ -19,6 +19,10 @@ void spooler_save(struct spooler *spooler, const char *job, int must);
 /* The job has ended. */
 void spooler_forget(struct spooler *spooler, const char *job);
 
+/* The job ended well: its state, then its directory if nothing else is in it, then
+ * a .malle above that is empty.  Nothing there is nothing to do. */
+void spooler_remove(const char *spool);
+
 /* Non-zero: copies are being made. */
 int spooler_is_busy(const struct spooler *spooler);
 

@@ -140,7 +140,8 @@ static void fact_probe(struct facts *facts, const json_t *job)
 	const json_t *probe = json_object_get(job, "probe");
 	const char *state = fmt_str(probe, "state");
 	double size = fmt_num(probe, "size"), points = fmt_num(probe, "points");
-	double ci = fmt_num(probe, "ci"), budget = fmt_num(probe, "budget");
+	double ci = fmt_num(probe, "ci"), spent = fmt_num(probe, "spent_node_s");
+	double total = fmt_num(probe, "total_node_s");
 	char text[4][FMT_SIZE] = { "", "", "", "" };
 
 	if (!state)
@@ -149,10 +150,11 @@ static void fact_probe(struct facts *facts, const json_t *job)
 		snprintf(text[0], FMT_SIZE, " at %.0f nodes", size);
 	if (points >= 0)
 		snprintf(text[1], FMT_SIZE, ", %.0f points", points);
-	if (ci >= 0)
+	if (ci > 0)
 		snprintf(text[2], FMT_SIZE, ", +- %.1f %%", 100 * ci);
-	if (budget >= 0)
-		snprintf(text[3], FMT_SIZE, ", budget left %.2f %%", 100 * budget);
+	if (total > 0)
+		snprintf(text[3], FMT_SIZE, ", took %.1f %% of its node-seconds",
+			100 * spent / total);
 	fact(facts, "probe", "%s%s%s%s%s", state, text[0], text[1], text[2], text[3]);
 }
 

@@ -95,6 +95,21 @@ void job_request_fini(struct job_request *request)
 	memset(request, 0, sizeof(*request));
 }
 
+/* "%j" in the name of the output file is the job's id. */
+static int expand_output(struct job *job)
+{
+	char *mark, *whole;
+
+	while (job->request.output && (mark = strstr(job->request.output, "%j"))) {
+		if (asprintf(&whole, "%.*s%s%s", (int)(mark - job->request.output),
+			    job->request.output, job->id, mark + 2) < 0)
+			return -1;
+		free(job->request.output);
+		job->request.output = whole;
+	}
+	return 0;
+}
+
 struct job *jobs_add(struct jobs *jobs, struct job_request *request_take, const char *id)
 {
 	struct job **grown = realloc(jobs->jobs, (jobs->n_jobs + 1) * sizeof(*grown));
@@ -112,6 +127,12 @@ struct job *jobs_add(struct jobs *jobs, struct job_request *request_take, const 
 	job->state = JOB_WAITING;
 	curve_init(&job->curve);
 	job->request = *request_take;
+	if (expand_output(job) != 0) {
+		*request_take = job->request;
+		free(job);
+		errno = ENOMEM;
+		return NULL;
+	}
 	memset(request_take, 0, sizeof(*request_take));
 	if (number > jobs->last_id)
 		jobs->last_id = number;

@@ -211,8 +211,16 @@ void order_node_release(struct node *node, const struct pool *pool,
 
 void order_state_drop(const struct pool *pool, const struct job *job)
 {
-	for (size_t i = 0; i < pool_count(pool); i++)
-		if (pool_at(pool, i)->link)
-			link_send(pool_at(pool, i)->link, MSG_STATE_DROP, 0,
-				json_pack("{s:s}", "job", job->id));
+	/* A state that somebody may want is kept; one agent removes what nobody does. */
+	const char *spool = job->exit_code == 0 ? job->request.spool : NULL;
+
+	for (size_t i = 0; i < pool_count(pool); i++) {
+		struct node *node = pool_at(pool, i);
+
+		if (!node->link)
+			continue;
+		link_send(node->link, MSG_STATE_DROP, 0,
+			json_pack("{s:s, s:s*}", "job", job->id, "spool", spool));
+		spool = NULL;
+	}
 }

@@ -119,6 +119,13 @@ static const struct field job_cancel[] = {
 };
 static const struct field job_only[] = { F_JOB, END };
 
+static const struct field state_drop[] = {
+	F_JOB,
+	{ "spool", FIELD_STR, OPT, 0, PATH_BYTES, NULL,
+		"the job ended well: remove this directory with its state" },
+	END
+};
+
 static const struct field status_get[] = {
 	{ "what", FIELD_STR, REQ, 0, WORD_MAX, NULL, "summary, jobs, job, nodes, node" },
 	{ "id", FIELD_STR, OPT, 0, ID_MAX, NULL, "of the job or node" },
@@ -419,7 +426,7 @@ static const struct schema schemas[] = {
 	{ MSG_STATE_SAVED, "state.saved", "agent", "a state lies on this node", 0,
 		state_saved },
 	{ MSG_STATE_DROP, "state.drop", "daemon", "forget the states of a job", 0,
-		job_only },
+		state_drop },
 
 	{ MSG_RSH_REQUEST, "rsh.request", "rsh, agent", "start this on that node", 0,
 		rsh_request },

@@ -114,6 +114,22 @@ def all_nodes_count():
         check(p.shell("sleep $RANK; exit $((RANK * 5))", nodes=2) == 5, "exit code")
 
 
+def detached():
+    """a detached job writes to a file of its own, and its spool goes with it"""
+    with Plain() as p:
+        ids = []
+        for word in ("one", "two"):
+            done = subprocess.run(
+                [program("malle-run"), "--server", p.site.socket, "--launcher=env", "--detach",
+                 "--", "echo", word], cwd=p.site.dir, stdout=subprocess.PIPE, text=True)
+            check(done.returncode == 0, "malle-run ended with %d" % done.returncode)
+            ids.append(done.stdout.strip())
+        for job, word in zip(ids, ("one", "two")):
+            wait_for("output of job " + job,
+                     lambda: p.site.read("malle-%s.out" % job) == word + "\n", 20)
+        wait_for("spools to go", lambda: not os.path.exists(p.site.path(".malle")), 10)
+
+
 def strays_ended():
     """orphans, sessions of their own and deaf ears are gone after the end"""
     with Plain() as p:
@@ -244,5 +260,5 @@ def reader_slow():
         check(p.end(client) == 5, "exit code %s" % client.returncode)
 
 
-sys.exit(run([output_whole, words_kept, codes_passed, all_nodes_count, strays_ended,
-              seen_at_work, found_again, asker_deaf, crowd_silent, reader_slow]))
+sys.exit(run([output_whole, words_kept, codes_passed, all_nodes_count, detached,
+              strays_ended, seen_at_work, found_again, asker_deaf, crowd_silent, reader_slow]))
