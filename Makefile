@@ -195,6 +195,8 @@ protocol: $(BUILD)/tools/schema_tables
 # Each prints a table and, as its last line, the same as JSON.
 bench-alloc: $(BUILD)/bin/malle-alloc
 	@MALLE_BUILD=$(BUILD) scripts/bench-alloc
+bench-jpa: all
+	@MALLE_BUILD=$(BUILD) scripts/bench-jpa
 
 # --- lint -------------------------------------------------------------------
 lint:
@@ -208,5 +210,5 @@ clean:
 
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
 
-.PHONY: all check asan fuzz bench-alloc protocol lint install clean
+.PHONY: all check asan fuzz bench-alloc bench-jpa protocol lint install clean
 .SECONDARY:

@@ -29,6 +29,7 @@
 #include "daemon/solver.h"
 #include "proto/log.h"
 
+#define PROBE_WINDOWS 9
 #define CURVE_S 10.0 /* between two records of a moving curve */
 
 struct cycle {
@@ -246,6 +247,8 @@ int cycle_adopt_job(struct cycle *cycle, struct job *job, struct err *err)
 	struct prober_params params = prober_defaults;
 
 	params.budget = cycle->ctld->config.probe_budget;
+	/* On a shared machine rates wander over seconds: more windows than a quiet one needs. */
+	params.min_windows = PROBE_WINDOWS;
 	job->sampler = sampler_create(NULL);
 	job->prober = prober_create(&params, job->request.min_nodes, job->request.max_nodes);
 	if (!job->sampler || !job->prober)

@@ -22,7 +22,7 @@ data = None
 class Training:
     """A site of static nodes with one job of the example on it."""
 
-    def __init__(self, nodes=3, nnodes="1:3", samples=1500000, **options):
+    def __init__(self, nodes=3, nnodes="1:3", samples=700000, **options):
         settings = {"backend": "static", "nodes": "n[1-%d]" % nodes, "node_cpus": 0.25,
                     "probe": False, "settle_s": 0.1, "min_interval_s": 1.0,
                     "replica_s": 0.5, "grace_s": 5.0}
@@ -124,7 +124,7 @@ def worker_killed():
 
 def joiner_stopped():
     """a joiner that is stopped is rolled back and the survivors never wait for it"""
-    with Training(nodes=3, prepare_limit_s=4.0) as t:
+    with Training(nodes=3, samples=1000000, prepare_limit_s=4.0) as t:
         t.trains(3)
         blocker = t.submit("2:2", 60000 * 40, name="other")
         t.trains(1)
@@ -168,9 +168,9 @@ def daemon_killed():
 def daemon_killed_in_a_rescale():
     """mallectld killed with -9 at any moment of a rescale costs no sample"""
     for phase in ("prepare", "agree", "commit", "handover"):
-        with Training(samples=1200000) as t:
+        with Training(samples=600000) as t:
             t.trains(3)
-            t.submit("1:1", 600000, name="other")
+            t.submit("1:1", 60000, name="other")
 
             def in_phase():
                 change = t.job()["transaction"]
@@ -198,7 +198,7 @@ def daemon_stopped():
 
 def nothing_left():
     """after the end no process and no shared memory of a job is left"""
-    with Training(samples=400000) as t:
+    with Training(samples=200000) as t:
         t.ends_well()
         wait_for("workers to go", lambda: not t.workers(), 10)
         site = t.site
