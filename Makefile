@@ -37,9 +37,10 @@ ZLIB        = $(shell pkg-config --libs zlib)
 CHECK_LIBS  = $(shell pkg-config --libs check)
 OPENBLAS    = $(shell pkg-config --libs openblas)
 GLPK        = -lglpk
+YAJL        = $(shell pkg-config --libs yajl)
 
 # --- archives, one a directory ---------------------------------------------
-DIRS       = proto jpa allocator daemon/sched daemon agent worker cli
+DIRS       = proto jpa allocator daemon/slurm daemon/sched daemon agent worker cli
 srcs_of    = $(filter-out %_main.c,$(wildcard $(1)/*.c))
 objs_of    = $(patsubst %.c,$(BUILD)/obj/%.o,$(call srcs_of,$(1)))
 
@@ -51,8 +52,8 @@ worker_objs = $(patsubst %.c,$(BUILD)/obj/%.o,$(filter-out $(MPI_GLUE),\
 # What a program links, users before the used.
 L_PROTO    = $(BUILD)/libproto.a $(EVENT) $(JANSSON) -lm
 L_ALLOC    = $(BUILD)/liballocator.a $(BUILD)/libjpa.a $(L_PROTO) $(GLPK)
-L_DAEMON   = $(BUILD)/libdaemon.a $(BUILD)/libdaemon_sched.a $(L_ALLOC) \
-	     $(CONFUSE) $(ZLIB)
+L_DAEMON   = $(BUILD)/libdaemon.a $(BUILD)/libdaemon_sched.a \
+	     $(BUILD)/libdaemon_slurm.a $(L_ALLOC) $(CONFUSE) $(ZLIB) $(YAJL)
 L_AGENT    = $(BUILD)/libagent.a $(L_PROTO)
 L_CLI      = $(BUILD)/libcli.a $(L_PROTO) $(SMARTCOLS)
 
@@ -130,14 +131,15 @@ $(BUILD)/bin/fashion_mpi: $(wildcard examples/fashion_*.c) $(wildcard examples/*
 # --- tests ------------------------------------------------------------------
 # tests/unit/check_NAME.c is a Check program; it may link every archive.
 UNIT       = $(patsubst tests/unit/%.c,$(BUILD)/tests/%,$(wildcard tests/unit/check_*.c))
-ALL_ARCH   = $(BUILD)/libdaemon.a $(BUILD)/libdaemon_sched.a $(BUILD)/libagent.a \
+ALL_ARCH   = $(BUILD)/libdaemon.a $(BUILD)/libdaemon_sched.a \
+	     $(BUILD)/libdaemon_slurm.a $(BUILD)/libagent.a \
 	     $(BUILD)/libcli.a $(BUILD)/liballocator.a $(BUILD)/libjpa.a \
 	     $(BUILD)/libproto.a $(BUILD)/libworker.a
 
 $(BUILD)/tests/check_%: $(BUILD)/obj/tests/unit/check_%.o $(ALL_ARCH)
 	@mkdir -p $(@D)
 	$(CC) $(SAN) $(LDFLAGS) -o $@ $< -Wl,--start-group $(ALL_ARCH) -Wl,--end-group \
-		$(EVENT) $(JANSSON) $(CONFUSE) $(ZLIB) $(SMARTCOLS) $(GLPK) \
+		$(EVENT) $(JANSSON) $(CONFUSE) $(ZLIB) $(SMARTCOLS) $(GLPK) $(YAJL) \
 		$(CHECK_LIBS) -lm
 
 # The example's data reader and network, without MPI.
@@ -161,7 +163,7 @@ asan:
 # seeds.
 FUZZ_S    ?= 10
 FUZZERS    = $(patsubst tests/fuzz/%.c,$(BUILD)/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
-FUZZ_SRC   = $(foreach d,proto worker daemon/sched jpa allocator,$(filter-out $(MPI_GLUE),$(call srcs_of,$(d))))
+FUZZ_SRC   = $(foreach d,proto worker daemon/slurm daemon/sched jpa allocator,$(filter-out $(MPI_GLUE),$(call srcs_of,$(d))))
 FUZZ_OBJ   = $(patsubst %.c,$(BUILD)/fuzz/obj/%.o,$(FUZZ_SRC))
 $(BUILD)/fuzz/obj/%.o: %.c
 	@mkdir -p $(@D)
@@ -172,7 +174,7 @@ $(BUILD)/fuzz/libfuzzed.a: $(FUZZ_OBJ)
 	$(AR) rcs $@ $^
 $(BUILD)/fuzz/fuzz_%: $(BUILD)/fuzz/obj/tests/fuzz/fuzz_%.o $(BUILD)/fuzz/libfuzzed.a
 	$(CLANG) -fsanitize=fuzzer,address,undefined -o $@ $^ $(EVENT) $(JANSSON) \
-		$(CONFUSE) $(ZLIB) $(GLPK) -lm
+		$(CONFUSE) $(ZLIB) $(GLPK) $(YAJL) -lm
 fuzz: $(FUZZERS)
 	@for f in $(FUZZERS); do n=$${f##*/fuzz_}; mkdir -p $(BUILD)/fuzz/corpus/$$n; \
 		echo "fuzz $$n $(FUZZ_S) s"; \

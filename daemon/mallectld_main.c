@@ -12,10 +12,12 @@
 #include <unistd.h>
 
 #include "daemon/ctld.h"
+#include "daemon/slurm/slurm_view.h"
 #include "proto/log.h"
 
 static const char usage[] =
 	"usage: mallectld [-c FILE] [-t] [--example]\n"
+	"       mallectld --view FILE\n"
 	"\n"
 	"Serve malleable training jobs in the idle nodes of a batch scheduler.\n"
 	"\n"
@@ -23,20 +25,22 @@ static const char usage[] =
 	"                     $XDG_CONFIG_HOME/malle/malle.conf, if it is there)\n"
 	"  -t, --test         check the configuration and exit\n"
 	"      --example      print a commented configuration and exit\n"
+	"      --view FILE    print what an answer of Slurm says, as JSON, and exit\n"
 	"  -h, --help\n"
 	"      --version\n";
 
 struct options {
-	const char *config;
+	const char *config, *view;
 	int test;
 };
 
-enum { OPT_EXAMPLE = 256, OPT_VERSION };
+enum { OPT_EXAMPLE = 256, OPT_VIEW, OPT_VERSION };
 
 static const struct option long_options[] = {
 	{ "config", required_argument, NULL, 'c' },
 	{ "test", no_argument, NULL, 't' },
 	{ "example", no_argument, NULL, OPT_EXAMPLE },
+	{ "view", required_argument, NULL, OPT_VIEW },
 	{ "help", no_argument, NULL, 'h' },
 	{ "version", no_argument, NULL, OPT_VERSION },
 	{ NULL, 0, NULL, 0 },
@@ -94,6 +98,9 @@ static int parse(int argc, char **argv, struct options *options)
 			break;
 		case 't':
 			options->test = 1;
+			break;
+		case OPT_VIEW:
+			options->view = optarg;
 			break;
 		case OPT_EXAMPLE:
 			config_write_example(stdout);
@@ -181,9 +188,26 @@ static int serve(struct config *config)
 	return rc == 0 ? EXIT_OK : EXIT_INTERNAL;
 }
 
+static int view(const char *path)
+{
+	struct err err = { "" };
+	int usable = 0;
+	json_t *json = slurm_view_read(path, &usable, &err);
+	int code;
+
+	if (!json)
+		return fail(errno == ENOMEM ? EXIT_INTERNAL : EXIT_NO_INPUT, "%s", err.text);
+	json_dumpf(json, stdout, JSON_INDENT(1));
+	code = print_and_close("\n");
+	json_decref(json);
+	if (code != EXIT_OK)
+		return code;
+	return usable ? EXIT_OK : fail(EXIT_BAD_DATA, "%s: no view, see its errors", path);
+}
+
 int main(int argc, char **argv)
 {
-	struct options options = { NULL, 0 };
+	struct options options = { NULL, NULL, 0 };
 	struct config config;
 	struct err err = { "" };
 	char path[PATH_MAX];
@@ -191,6 +215,8 @@ int main(int argc, char **argv)
 
 	if (code >= 0)
 		return code;
+	if (options.view)
+		return view(options.view);
 	if (config_init(&config, &err) != 0)
 		return fail(EXIT_INTERNAL, "%s", err.text);
 	if (!options.config)
