@@ -199,6 +199,12 @@ bench-alloc: $(BUILD)/bin/malle-alloc
 	@MALLE_BUILD=$(BUILD) scripts/bench-alloc
 bench-jpa: all
 	@MALLE_BUILD=$(BUILD) scripts/bench-jpa
+$(BUILD)/tools/slurm_bench: $(BUILD)/obj/tests/tools/slurm_bench.o \
+		$(BUILD)/libdaemon_slurm.a $(BUILD)/libproto.a
+	@mkdir -p $(@D)
+	$(CC) $(SAN) -o $@ $^ $(JANSSON) $(YAJL) $(ZLIB) -lm
+bench-slurm: $(BUILD)/tools/slurm_bench
+	@MALLE_BUILD=$(BUILD) scripts/bench-slurm
 
 # --- lint -------------------------------------------------------------------
 lint:
@@ -212,5 +218,5 @@ clean:
 
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
 
-.PHONY: all check asan fuzz bench-alloc bench-jpa protocol lint install clean
+.PHONY: all check asan fuzz bench-alloc bench-jpa bench-slurm protocol lint install clean
 .SECONDARY:
