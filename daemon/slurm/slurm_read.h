@@ -2,7 +2,8 @@
  *
  * JSON (slurmrestd v0.0.37 to v0.0.44, squeue/sinfo/scontrol --json of 21.08 and
  * later) is read as it streams: memory does not grow with the answer.  Text:
- * `scontrol show nodes|reservations|partitions|job`, with -o or without.
+ * `scontrol show nodes|reservations|partitions`, with -o or without; no jobs,
+ * in whose names and comments users could write anything.
  */
 #ifndef DAEMON_SLURM_SLURM_READ_H
 #define DAEMON_SLURM_SLURM_READ_H

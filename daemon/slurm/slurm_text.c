@@ -13,8 +13,12 @@
  * is no answer of Slurm: an error page, a table of fixed width (which cuts off
  * names and states, so nobody should read it).
  *
- * An answer of nodes that does not end with its line was cut off, and says so:
- * what is missing may be half of a state.
+ * Jobs are not read from text: their names and comments are their users' words,
+ * blanks, '=' and all, so a user could write a job of somebody else's there.
+ *
+ * An answer that does not end with its line was cut off, and says so: what is
+ * missing may be half of a state, or a reservation's nodes.  A reservation is
+ * whole when it says whom it is for, with a last newline or without.
  *
  * Times are local, as scontrol prints them for TZ of who reads; without a date,
  * or in words, they are not known.  Limit: RECORD_MAX bytes a line.
@@ -32,7 +36,7 @@
 
 enum { RECORD_MAX = 256 << 10 };
 
-enum text_kind { KEY_TEXT, KEY_STATE, KEY_NUMBER, KEY_TIME, KEY_LIMIT, KEY_USER };
+enum text_kind { KEY_TEXT, KEY_STATE, KEY_NUMBER, KEY_TIME, KEY_LIMIT };
 
 struct key_row {
 	const char *key;
@@ -53,27 +57,6 @@ static const struct key_row node_keys[] = {
 	{ "RealMemory", KEY_NUMBER, N_MEMORY_MB },
 	{ "BootTime", KEY_TIME, N_BOOT },
 	{ "LastBusyTime", KEY_TIME, N_BUSY },
-	{ NULL, KEY_TEXT, 0 },
-};
-
-static const struct key_row job_keys[] = {
-	{ "JobId", KEY_NUMBER, N_ID },
-	{ "JobName", KEY_TEXT, T_NAME },
-	{ "JobState", KEY_TEXT, T_STATE },
-	{ "Reason", KEY_TEXT, T_REASON },
-	{ "Comment", KEY_TEXT, T_COMMENT },
-	{ "Partition", KEY_TEXT, T_PARTITIONS },
-	{ "Account", KEY_TEXT, T_ACCOUNT },
-	{ "QOS", KEY_TEXT, T_QOS },
-	{ "NodeList", KEY_TEXT, T_NODES },
-	{ "SchedNodeList", KEY_TEXT, T_PLANNED },
-	{ "UserId", KEY_USER, T_USER },
-	{ "SubmitTime", KEY_TIME, N_SUBMIT },
-	{ "StartTime", KEY_TIME, N_START },
-	{ "EndTime", KEY_TIME, N_END },
-	{ "PreemptTime", KEY_TIME, N_PREEMPT },
-	{ "ExitCode", KEY_NUMBER, N_EXIT },
-	{ "NumNodes", KEY_NUMBER, N_NODES },
 	{ NULL, KEY_TEXT, 0 },
 };
 
@@ -106,7 +89,6 @@ static const struct start {
 	const char *list;
 } starts[] = {
 	{ "NodeName=", node_keys, "nodes" },
-	{ "JobId=", job_keys, "jobs" },
 	{ "ReservationName=", reservation_keys, "reservations" },
 	{ "PartitionName=", partition_keys, "partitions" },
 };
@@ -175,16 +157,6 @@ static double parse_limit_min(const char *value)
 	return days * 1440.0 + hours * 60.0 + minutes + seconds / 60.0;
 }
 
-/* "alice(1000)" */
-static void take_user(struct record *record, const char *value)
-{
-	size_t name = strcspn(value, "(");
-
-	record_add(record, T_USER, value, name);
-	if (value[name])
-		record->number[N_UID] = strtod(value + name + 1, NULL);
-}
-
 static void take_value(struct slurm_text *text, const struct key_row *row, const char *value)
 {
 	struct record *record = &text->record;
@@ -200,7 +172,7 @@ static void take_value(struct slurm_text *text, const struct key_row *row, const
 		return;
 	case KEY_NUMBER:
 		record->number[row->slot] = strtod(value, &end);
-		if (end == value)
+		if (end == value || *end)
 			record->number[row->slot] = !strcmp(value, "UNLIMITED") ? INFINITY : NAN;
 		return;
 	case KEY_TIME:
@@ -208,9 +180,6 @@ static void take_value(struct slurm_text *text, const struct key_row *row, const
 		return;
 	case KEY_LIMIT:
 		record->number[row->slot] = parse_limit_min(value);
-		return;
-	case KEY_USER:
-		take_user(record, value);
 		return;
 	}
 }
@@ -353,6 +322,7 @@ int slurm_text_feed(struct slurm_text *text, const char *data, size_t size, stru
 			return -1;
 		memcpy(text->line + text->size, data, n);
 		text->size += n;
+		text->line[text->size] = '\0';
 		if (!end)
 			return 0;
 		if (take_line(text, err) != 0)
@@ -364,17 +334,29 @@ int slurm_text_feed(struct slurm_text *text, const char *data, size_t size, stru
 	return 0;
 }
 
+/* Users stands behind Nodes and Flags. */
+static int reservation_is_whole(const struct slurm_text *text)
+{
+	const struct key_row *rows = text->start->rows;
+	size_t i = 0;
+
+	if (rows != reservation_keys)
+		return 0;
+	while (strcmp(rows[i].key, "Users") != 0)
+		i++;
+	return (text->seen & 1ul << i) != 0;
+}
+
 int slurm_text_end(struct slurm_text *text, struct err *err)
 {
-	int is_cut = text->size > 0, rc;
+	int is_cut = text->size > 0;
 
-	if (is_cut) {
-		rc = take_line(text, err);
-		if (rc != 0)
-			return rc;
-		if (text->start && text->start->rows == node_keys)
-			return err_set(err, EPROTO, "its last line is cut off");
-	}
+	if (text->size > strspn(text->size ? text->line : "", " \t\r") &&
+		take_line(text, err) != 0)
+		return -1;
+	if (text->start && (is_cut || text->start->rows == reservation_keys) &&
+		!reservation_is_whole(text))
+		return err_set(err, EPROTO, "its last line is cut off");
 	end_record(text);
 	if (!text->sink->summary.has_list && !text->sink->summary.errors)
 		return err_set(err, EPROTO, "it is no answer of Slurm");

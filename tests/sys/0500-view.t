@@ -322,6 +322,23 @@ def test_cut():
                 check(not one["eligible"], "cut at %d: %r" % (n, one))
 
 
+def test_cut_reservations():
+    """a reservation that was cut off is no view: its nodes may be the missing part"""
+    whole = ("ReservationName=r StartTime=2026-01-01T00:00:00 EndTime=2026-01-02T00:00:00\n"
+             "   Nodes=c[1-4] NodeCnt=4 Flags=MAINT\n   Users=root Accounts=(null)")
+    check(view(whole)["reservations"][0]["nodes"] == "c[1-4]", "the whole one is refused")
+    for n in range(1, whole.index("Users=")):
+        view(whole[:n], want=UNREAD)
+    view("PartitionName=p\n   Nodes=c[1-", want=UNREAD)
+
+
+def test_text_of_jobs():
+    """jobs are not read from text, where a job's name could forge another's record"""
+    answer = view("JobId=7 JobName=x UserId=root(0) JobState=RUNNING NodeList=c1 "
+                  "UserId=eve(1001) JobState=PENDING\n", want=UNREAD)
+    check(answer["jobs"] == [], "%r" % answer["jobs"])
+
+
 def test_errors():
     """errors beside an empty list are no empty cluster; beside records they are shown"""
     trouble = [{"description": "d", "error": "e", "error_number": 1007, "source": "s()"}]
@@ -378,7 +395,8 @@ def test_files():
 
 CAPTURED = [test_small, test_large, test_jobs, test_refused, test_others,
             test_none_forgotten, test_cut_captured]
-MADE = [test_words, test_suffixes, test_numbers, test_grouped, test_cut, test_errors,
+MADE = [test_words, test_suffixes, test_numbers, test_grouped, test_cut, test_cut_reservations,
+        test_text_of_jobs, test_errors,
         test_garbage, test_bad_fields, test_files]
 
 if __name__ == "__main__":
