@@ -255,7 +255,7 @@ static int read_all(gzFile file, const char *path, struct slurm_reader *reader,
 	struct slurm_summary *summary, struct err *err)
 {
 	char chunk[CHUNK];
-	int n, rc = 0, gz;
+	int n, rc = 0, gz = Z_OK;
 	struct err ignored;
 
 	errno = 0;
@@ -266,6 +266,12 @@ static int read_all(gzFile file, const char *path, struct slurm_reader *reader,
 			rc = err_set(err, EPROTO, "%s", gzerror(file, &gz));
 		else
 			rc = slurm_reader_feed(reader, chunk, (size_t)n, err);
+	}
+	/* gzread takes the place where a file was cut off for its end. */
+	if (rc == 0) {
+		gzerror(file, &gz);
+		if (gz == Z_BUF_ERROR)
+			rc = err_set(err, EPROTO, "the compressed data was cut off");
 	}
 	return slurm_reader_end(reader, summary, rc == 0 ? err : &ignored) != 0 || rc != 0;
 }

@@ -384,9 +384,10 @@ def test_files():
         with gzip.open(path, "wb") as file:
             file.write(rest([node("a", "IDLE")]).encode())
         check(reasons(view(path=path)) == {"a": ""}, "compressed")
-        with open(path, "r+b") as file:
-            file.truncate(40)
-        view(path=path, want=UNREAD)
+        for n in (os.path.getsize(path) - 4, 40):  # without its last word; half of it
+            os.truncate(path, n)
+            check(not any(reason == "" for reason in reasons(view(path=path, want=UNREAD))
+                          .values()), "cut to %d bytes: believed" % n)
     with open("/dev/full", "w") as full:
         done = subprocess.run([program("mallectld"), "--view", "-"],
                               input=rest([]).encode(), stdout=full, stderr=subprocess.PIPE)
