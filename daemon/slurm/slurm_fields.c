@@ -10,7 +10,7 @@
  *             a row becomes a node of its own, so a node repeats
  *   errors, warnings   complaints, as objects or as plain texts
  *
- * A record without its name or id is a warning and left out.
+ * A node without a name and a job without an id are a warning and left out.
  */
 #include "daemon/slurm/slurm_fields.h"
 
@@ -22,11 +22,12 @@
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 
-enum { TEXT_MAX = 64 << 10 };
+/* Of one value; of a hostlist, and of all in a list, such as a row of sinfo. */
+enum { TEXT_MAX = 64 << 10, JOINED_MAX = 4 << 20 };
 
 /* --- rows -------------------------------------------------------------------------- */
 
-/* Sorted by path (strcmp); check_slurm_json sees to it by reading each of them. */
+/* Sorted by path (strcmp); check_slurm looks each of them up. */
 static const struct field_row node_rows[] = {
 	{ "active_features", KIND_TEXT, T_FEATURES },
 	{ "alloc_cpus", KIND_NUMBER, N_ALLOC_CPUS },
@@ -172,7 +173,8 @@ int record_add(struct record *record, int slot, const char *bytes, size_t size)
 	struct record_text *text = &record->text[slot];
 	size_t need = text->size + size + 2;
 
-	if (need > TEXT_MAX) {
+	/* A reservation that lost its nodes would reserve none. */
+	if ((size + 2 > TEXT_MAX && slot != T_NODES) || need > JOINED_MAX) {
 		errno = EMSGSIZE;
 		return -1;
 	}
@@ -389,4 +391,13 @@ const struct field_row *field_find(const struct field_list *list, const char *pa
 {
 	return bsearch(path, list ? list->rows : top_rows,
 		list ? list->n_rows : ARRAY_SIZE(top_rows), sizeof(top_rows[0]), by_path);
+}
+
+int field_has_members(const struct field_list *list, const struct field_row *row)
+{
+	const struct field_row *rows = list ? list->rows : top_rows;
+	size_t n = list ? list->n_rows : ARRAY_SIZE(top_rows), size = strlen(row->path);
+
+	return row + 1 < rows + n && !strncmp(row[1].path, row->path, size) &&
+	       row[1].path[size] == '.';
 }

@@ -61,6 +61,9 @@ const struct field_list *field_list_find(const char *key);
 /* list NULL: the document itself.  NULL: nobody wants what is there. */
 const struct field_row *field_find(const struct field_list *list, const char *path);
 
+/* Are there rows for what is in it, if it is an object? */
+int field_has_members(const struct field_list *list, const struct field_row *row);
+
 void record_init(struct record *record);
 void record_reset(struct record *record); /* keeps its memory */
 void record_fini(struct record *record);

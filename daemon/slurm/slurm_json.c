@@ -75,7 +75,9 @@ static void bad_value(struct slurm_json *json, const struct field_row *row, cons
 		json->list ? json->list->key : "answer",
 		json->n_records,
 		row->path, what);
-	if (row->kind == KIND_STATE)
+	/* What might say no must not be lost. */
+	if (row->kind == KIND_STATE || (row->kind == KIND_TEXT &&
+			(row->slot == T_RESERVATION || row->slot == T_PARTITIONS)))
 		record_of(json)->state_is_bad = 1;
 }
 
@@ -238,14 +240,16 @@ static int on_key(void *arg, const unsigned char *key, size_t size)
 	json->rows[json->depth] = NULL;
 	if (json->number_at == json->depth)
 		json->member = number_member(key, size);
-	if (json->member || at + size + 2 > sizeof(json->path))
+	if (json->member)
+		return 1;
+	json->path[at] = '\0'; /* the key before is over, whatever this one is */
+	if (at + size + 2 > sizeof(json->path) || memchr(key, '\0', size))
 		return 1;
 	if (at > 0)
 		json->path[at++] = '.';
 	memcpy(json->path + at, key, size);
 	json->path[at + size] = '\0';
-	if (strlen(json->path) == at + size)
-		json->rows[json->depth] = field_find(json->list, json->path);
+	json->rows[json->depth] = field_find(json->list, json->path);
 	return 1;
 }
 
@@ -267,7 +271,7 @@ static int on_map(void *arg)
 	int is_record = json->list && json->depth == 2 && !json->passing_at;
 	int is_wanted = json->depth == 0 || is_record ||
 			(row && (row->kind == KIND_GROUP || row->kind == KIND_NUMBER ||
-					row->kind == KIND_TEXT));
+					field_has_members(json->list, row)));
 
 	if (!open_bracket(json, NULL))
 		return 0;

@@ -124,7 +124,8 @@ static const struct {
 
 static int is_word(const char *word, const char *text, size_t size)
 {
-	return !strncasecmp(word, text, size) && word[size] == '\0';
+	/* The size first: a text may have a zero byte in it. */
+	return strlen(word) == size && !strncasecmp(word, text, size);
 }
 
 static void be_strange(struct slurm_state *state, const char *word, size_t size)

@@ -7,6 +7,7 @@
 #include <check.h>
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -158,6 +159,7 @@ END_TEST
 /* --- whole answers -------------------------------------------------------------------- */
 
 struct got {
+	size_t nodes, eligible;
 	struct slurm_job job;
 	size_t jobs;
 	double memory_bytes, busy_s;
@@ -175,6 +177,8 @@ static void on_node(const struct slurm_node *node, void *arg)
 {
 	struct got *got = arg;
 
+	got->nodes++;
+	got->eligible += (size_t)slurm_rules_plain(node).eligible;
 	got->memory_bytes = node->memory_bytes;
 	got->busy_s = node->last_busy_s;
 }
@@ -258,6 +262,65 @@ START_TEST(local_times_of_scontrol)
 }
 END_TEST
 
+START_TEST(what_cannot_be_read_says_no)
+{
+	static const char *const texts[] = {
+		"{\"nodes\":[{\"name\":\"a\",\"state\":[\"IDLE\\u0000\"]}]}",
+		"{\"nodes\":[{\"name\":\"a\",\"state\":[\"IDLE\\u0000XXXXXXXXXXXX\"]}]}",
+		"{\"nodes\":[{\"name\":\"a\",\"state\":[\"IDLE\"],\"reservation\":5}]}",
+		"{\"nodes\":[{\"name\":\"a\",\"state\":[\"IDLE\"],\"reservation\":{\"x\":1}}]}",
+		"{\"nodes\":[{\"name\":\"a\",\"state\":[\"IDLE\"],\"partitions\":true}]}",
+	};
+
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		struct slurm_summary summary;
+		struct got got;
+
+		ck_assert_int_eq(read_whole(texts[i], &got, &summary), 0);
+		ck_assert_uint_eq(got.nodes, 1);
+		ck_assert_msg(got.eligible == 0, "%s: eligible", texts[i]);
+	}
+}
+END_TEST
+
+/* A cluster that is idle is one row of sinfo. */
+START_TEST(a_row_of_many_nodes)
+{
+	enum { MANY = 10000, ROOM = MANY * 10 + 200 };
+	char *text = malloc(ROOM);
+	struct slurm_summary summary;
+	struct got got;
+	size_t n;
+
+	ck_assert_ptr_nonnull(text);
+	n = (size_t)snprintf(text, ROOM, "{\"sinfo\":[{\"node\":{\"state\":[\"IDLE\"]},"
+					 "\"nodes\":{\"nodes\":[");
+	for (int i = 0; i < MANY; i++)
+		n += (size_t)snprintf(text + n, ROOM - n, "%s\"cn%05d\"", i ? "," : "", i);
+	snprintf(text + n, ROOM - n, "]}}]}");
+	ck_assert_int_eq(read_whole(text, &got, &summary), 0);
+	ck_assert_uint_eq(got.nodes, MANY);
+	ck_assert_uint_eq(summary.warnings, 0);
+	free(text);
+}
+END_TEST
+
+/* A key that is too long for us is not the one before it. */
+START_TEST(a_key_that_nobody_has)
+{
+	struct slurm_summary summary;
+	struct got got;
+	char text[400], key[121];
+
+	memset(key, 'k', 120);
+	key[120] = '\0';
+	snprintf(text, sizeof(text),
+		"{\"job_id\":1,\"nodes\":5,\"%s\":[{\"name\":\"a\",\"state\":[\"IDLE\"]}]}", key);
+	ck_assert_int_eq(read_whole(text, &got, &summary), 0);
+	ck_assert_uint_eq(got.nodes, 0);
+}
+END_TEST
+
 START_TEST(the_answer_to_a_submit)
 {
 	struct slurm_summary summary;
@@ -286,6 +349,9 @@ int main(void)
 	tcase_add_test(tcase, a_job_in_old_and_new_words);
 	tcase_add_test(tcase, a_job_that_completes_or_is_requeued);
 	tcase_add_test(tcase, local_times_of_scontrol);
+	tcase_add_test(tcase, what_cannot_be_read_says_no);
+	tcase_add_test(tcase, a_row_of_many_nodes);
+	tcase_add_test(tcase, a_key_that_nobody_has);
 	tcase_add_test(tcase, the_answer_to_a_submit);
 	suite_add_tcase(suite, tcase);
 	runner = srunner_create(suite);
